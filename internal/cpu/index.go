@@ -1,0 +1,194 @@
+package cpu
+
+import (
+	"math"
+	"slices"
+
+	"github.com/cofferdam-ml/cofferdam/internal/backend"
+)
+
+func (b *Backend) runIndexProject(op *backend.IndexProject) {
+	d := op.HeadDim
+	q, w := b.mat(op.Q), b.mat(op.W)
+	b.linear(q, b.mat(op.CQ), b.active, b.weight(op.WQB), nil, false)
+	b.linear(w, b.mat(op.X), b.active, b.weight(op.WeightsProj), nil, false)
+	raw, ok := b.temp(&b.tmp.latent, b.step.Rows()*d)
+	if !ok {
+		return
+	}
+	keys := mat{raw, d}
+	b.linear(keys, b.mat(op.X), b.active, b.weight(op.WK), nil, false)
+
+	rope := b.rope(op.Rope)
+	norm, bias := b.vector(op.KNorm), b.vector(op.KNormBias)
+	perHead := float32(1 / math.Sqrt(float64(op.Heads)))
+	b.pool.run(len(b.active), func(_ *worker, i int) {
+		r := b.active[i]
+		query := q.row(r, op.Heads*d)
+		for h := range op.Heads {
+			rope.interleaved(r, query[h*d:(h+1)*d])
+		}
+		scale(w.row(r, op.Heads), perHead)
+		key := keys.row(r, d)
+		layerNorm(key, norm, bias, backend.IndexNormEps)
+		rope.interleaved(r, key)
+		b.pages.write(b.step, b.step.Seq[r], int(b.step.Pos[r]), op.Plane, key)
+	})
+}
+
+const (
+	// scoreTile is how many keys one task scores.
+	scoreTile = 256
+	// scoreBudget bounds the scores held at once; rows are taken in groups that
+	// fit it, one row always does.
+	scoreBudget = 1 << 22
+)
+
+func (b *Backend) runIndexSelect(op *backend.IndexSelect) {
+	sel := b.selection(op.Dst)
+	rows := b.active
+	for len(rows) > 0 {
+		// A group of rows whose visible keys fit the budget.
+		n, total := 0, 0
+		for n < len(rows) {
+			v := int(b.step.Pos[rows[n]]) + 1
+			if n > 0 && total+v > scoreBudget {
+				break
+			}
+			total += v
+			n++
+		}
+		b.selectRows(op, sel, rows[:n], total)
+		rows = rows[n:]
+		if b.pool.stopped() {
+			return
+		}
+	}
+}
+
+func (b *Backend) selectRows(op *backend.IndexSelect, sel selection, rows []int32, total int) {
+	scores, ok := b.temp(&b.tmp.scores, total)
+	if !ok {
+		return
+	}
+	// tiles[i] is the first tile of row i, start[i] its first score.
+	tiles, start := make([]int, len(rows)+1), make([]int, len(rows)+1)
+	for i, r := range rows {
+		v := int(b.step.Pos[r]) + 1
+		start[i+1] = start[i] + v
+		tiles[i+1] = tiles[i]
+		if v > op.K {
+			tiles[i+1] += (v + scoreTile - 1) / scoreTile
+		}
+	}
+	q, w := b.mat(op.Q), b.mat(op.W)
+	b.pool.run(tiles[len(rows)], func(k *worker, task int) {
+		i, found := slices.BinarySearch(tiles, task)
+		if !found {
+			i--
+		}
+		for tiles[i+1] == tiles[i] { // rows that keep everything have no tile
+			i++
+		}
+		r := rows[i]
+		t0 := (task - tiles[i]) * scoreTile
+		t1 := min(t0+scoreTile, int(b.step.Pos[r])+1)
+		b.score(k, op, q.row(r, op.Heads*op.HeadDim), w.row(r, op.Heads), r, t0, t1, scores[start[i]:])
+	})
+	b.pool.run(len(rows), func(k *worker, i int) {
+		r := rows[i]
+		dst := sel.pos[int(r)*sel.k : (int(r)+1)*sel.k]
+		sel.count[r] = int32(k.topK(scores[start[i]:start[i+1]], dst[:op.K]))
+	})
+}
+
+// score writes the index scores of keys [t0, t1). The scale HeadDim^(-1/2) is
+// applied inside the ReLU, as published.
+func (b *Backend) score(k *worker, op *backend.IndexSelect, q, w []float32, r int32, t0, t1 int, scores []float32) {
+	d := op.HeadDim
+	s := float32(1 / math.Sqrt(float64(d)))
+	buf := grow(&k.keys, d)
+	for t := t0; t < t1; t++ {
+		key := b.pages.read(b.step, b.step.Seq[r], t, op.Plane, buf)
+		var sum float32
+		for h, weight := range w {
+			x := dot(q[h*d:(h+1)*d], key) * s
+			if x < 0 {
+				x = 0
+			}
+			sum += float32(weight * x)
+		}
+		scores[t] = sum
+	}
+}
+
+// topK writes the positions of the best len(dst) scores in ascending order and
+// returns how many there are: larger first, then lower position, -0 as +0, NaN
+// never. When everything fits, everything is taken and scores are not looked at.
+func (k *worker) topK(scores []float32, dst []int32) int {
+	if len(scores) <= len(dst) {
+		for t := range scores {
+			dst[t] = int32(t)
+		}
+		return len(scores)
+	}
+	// One integer orders both: the score's bits made monotone, then the position
+	// inverted. All keys differ, so the set is unique whatever the algorithm.
+	rank := grow(&k.rank, len(scores))[:0]
+	for t, s := range scores {
+		if s == s {
+			rank = append(rank, uint64(monotone(s))<<32|uint64(^uint32(t)))
+		}
+	}
+	n := min(len(dst), len(rank))
+	keepLargest(rank, n)
+	for i, key := range rank[:n] {
+		dst[i] = int32(^uint32(key))
+	}
+	slices.Sort(dst[:n])
+	return n
+}
+
+// monotone maps floats to integers of the same order, both zeros to one.
+func monotone(x float32) uint32 {
+	bits := math.Float32bits(x + 0)
+	if bits == 1<<31 {
+		bits = 0
+	}
+	if bits>>31 != 0 {
+		return ^bits
+	}
+	return bits | 1<<31
+}
+
+// keepLargest reorders x so that its n largest elements come first (quickselect
+// with a median of three; elements are distinct).
+func keepLargest(x []uint64, n int) {
+	for len(x) > 1 && n > 0 && n < len(x) {
+		a, m, c := x[0], x[len(x)/2], x[len(x)-1]
+		pivot := max(min(a, m), min(max(a, m), c))
+		i, j := 0, len(x)-1
+		for i <= j {
+			for x[i] > pivot {
+				i++
+			}
+			for x[j] < pivot {
+				j--
+			}
+			if i <= j {
+				x[i], x[j] = x[j], x[i]
+				i++
+				j--
+			}
+		}
+		// x[:j+1] > pivot >= x[j+1:i] > x[i:]
+		switch {
+		case n <= j:
+			x = x[:j+1]
+		case n >= i:
+			x, n = x[i:], n-i
+		default:
+			return
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/cofferdam-ml/cofferdam/internal/backend"
+)
+
+var negInf = float32(math.Inf(-1))
+
+func finite(x float32) bool { return x-x == 0 }
+
+func (b *Backend) runFinalNorm(op *backend.FinalNorm) {
+	dst := b.mat(op.Dst)
+	norm := b.vector(op.Norm)
+	b.normRows(dst, b.mat(op.H), norm, op.Eps)
+	b.pool.run(len(b.active), func(_ *worker, i int) {
+		r := b.active[i]
+		for _, v := range dst.row(r, len(norm)) {
+			if !finite(v) {
+				b.result.Health[r] |= backend.NonFinite
+				return
+			}
+		}
+	})
+}
+
+// runLogits multiplies the out rows only; line i of the result is row Out[i].
+func (b *Backend) runLogits(op *backend.Logits) {
+	n, head, dst := b.mat(op.N), b.weight(op.Head), b.mat(op.Dst)
+	s := b.step
+	b.pool.run((head.Rows+colTile-1)/colTile, func(k *worker, task int) {
+		n0 := task * colTile
+		n1 := min(n0+colTile, head.Rows)
+		tile := k.decode(head, n0, n1)
+		for i, r := range s.Out {
+			if s.Seq[r] < 0 {
+				continue
+			}
+			row, out := n.row(r, head.Cols), dst.row(int32(i), head.Rows)
+			for c := n0; c < n1; c++ {
+				if c < op.Valid {
+					out[c] = dot(row, tile[c-n0])
+				} else {
+					out[c] = negInf
+				}
+			}
+		}
+	})
+	b.pool.run(len(s.Out), func(_ *worker, i int) {
+		r := s.Out[i]
+		if s.Seq[r] < 0 {
+			return
+		}
+		for _, v := range dst.row(int32(i), head.Rows)[:min(op.Valid, head.Rows)] {
+			if !finite(v) {
+				b.result.Health[r] |= backend.NonFinite
+				return
+			}
+		}
+	})
+}
+
+func (b *Backend) runAdjustLogits(op *backend.AdjustLogits) {
+	m, s := b.mat(op.L), b.step
+	b.pool.run(len(s.Sampling), func(_ *worker, i int) {
+		if s.Seq[s.Out[i]] >= 0 {
+			adjust(m.row(int32(i), m.stride), &s.Sampling[i])
+		}
+	})
+}
+
+// adjust applies penalties, biases and the mask in the documented order. Ids
+// outside the vocabulary are ignored.
+func adjust(l []float32, p *backend.Sampling) {
+	for _, c := range p.Counts {
+		if c.ID < 0 || int(c.ID) >= len(l) {
+			continue
+		}
+		x := l[c.ID]
+		if p.Repetition != 0 && p.Repetition != 1 {
+			if x > 0 {
+				x /= p.Repetition
+			} else {
+				x *= p.Repetition
+			}
+		}
+		l[c.ID] = x - (p.Presence + float32(p.Frequency*float32(c.Count)))
+	}
+	for _, c := range p.Bias {
+		if c.ID >= 0 && int(c.ID) < len(l) {
+			l[c.ID] += c.Bias
+		}
+	}
+	if p.Mask != nil {
+		for i := range l {
+			if w := i / 64; w >= len(p.Mask) || p.Mask[w]>>(i%64)&1 == 0 {
+				l[i] = negInf
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package cpu
+
+import "github.com/cofferdam-ml/cofferdam/internal/backend"
+
+func (b *Backend) runMLAProject(op *backend.MLAProject) {
+	x, cq, q := b.mat(op.X), b.mat(op.CQ), b.mat(op.Q)
+	width := op.Latent + op.Rope.Dim
+	raw, ok := b.temp(&b.tmp.latent, b.step.Rows()*width)
+	if !ok {
+		return
+	}
+	kv := mat{raw, width}
+	qNorm, kvNorm := b.vector(op.QNorm), b.vector(op.KVNorm)
+
+	b.normRows(x, b.mat(op.H), b.vector(op.Norm), op.Eps)
+	b.linear(cq, x, b.active, b.weight(op.QA), nil, false)
+	b.normRows(cq, cq, qNorm, op.LatentEps)
+	b.linear(q, cq, b.active, b.weight(op.QB), nil, false)
+	b.linear(kv, x, b.active, b.weight(op.KVA), nil, false)
+
+	rope := b.rope(op.Rope)
+	head := op.Nope + op.Rope.Dim
+	b.pool.run(len(b.active), func(_ *worker, i int) {
+		r := b.active[i]
+		query := q.row(r, op.Heads*head)
+		for h := range op.Heads {
+			rope.interleaved(r, query[h*head+op.Nope:(h+1)*head])
+		}
+		row := kv.row(r, width)
+		rmsNorm(row[:op.Latent], row[:op.Latent], kvNorm, op.LatentEps)
+		rope.interleaved(r, row[op.Latent:])
+		b.pages.write(b.step, b.step.Seq[r], int(b.step.Pos[r]), op.Plane, row)
+	})
+}
+
+// absorbRows bounds the rows whose absorbed queries are held at once.
+const absorbRows = 32
+
+func (b *Backend) runMLAAttend(op *backend.MLAAttend) {
+	width := op.Latent + op.Rope
+	for rows := b.active; len(rows) > 0 && !b.pool.stopped(); {
+		n := min(absorbRows, len(rows))
+		absorbed, ok := b.temp(&b.tmp.absorbed, n*op.Heads*width)
+		if !ok {
+			return
+		}
+		b.attendLatent(op, rows[:n], mat{absorbed, op.Heads * width})
+		rows = rows[n:]
+	}
+}
+
+// attendLatent runs absorbed MLA for some rows; line i of a holds the absorbed
+// queries of rows[i], then its latent outputs.
+func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
+	q, dst := b.mat(op.Q), b.mat(op.Dst)
+	kvb := b.weight(op.KVB)
+	up, latent, width, head := kvb.heads, op.Latent, op.Latent+op.Rope, op.Nope+op.Rope
+
+	// a_h = [W_uk[h]^T q_nope | q_rope]
+	b.pool.run(op.Heads, func(_ *worker, h int) {
+		for l := range latent {
+			uk := up.uk(h, l, latent)
+			for i, r := range rows {
+				a.row(int32(i), a.stride)[h*width+l] = dot(q.row(r, q.stride)[h*head:h*head+op.Nope], uk)
+			}
+		}
+		for i, r := range rows {
+			copy(a.row(int32(i), a.stride)[h*width+latent:(h+1)*width], q.row(r, q.stride)[h*head+op.Nope:(h+1)*head])
+		}
+	})
+
+	// u_h = softmax(a_h . [c | k] * scale) c, in place of the row's queries: a
+	// head's output is shorter than its query and is written after the last read.
+	groups := (op.Heads + headGroup - 1) / headGroup
+	b.pool.run(len(rows)*groups, func(k *worker, task int) {
+		i, first := task/groups, task%groups*headGroup
+		r := rows[i]
+		list, ok := b.listOf(op.Sel, r)
+		if !ok && first == 0 {
+			b.result.Health[r] |= backend.BadSelection
+		}
+		line := a.row(int32(i), a.stride)
+		b.attend(k, r, list, heads{
+			q: line, out: line, first: first, last: min(first+headGroup, op.Heads),
+			qWidth: width, outWidth: latent, outStride: width,
+			kPlane: op.Plane, vPlane: op.Plane, scale: op.Scale,
+		})
+		if ok && list.n == 0 && first == 0 {
+			b.result.Health[r] |= backend.NonFinite
+		}
+	})
+
+	// o_h = W_uv[h] u_h
+	tiles := (op.V + colTile - 1) / colTile
+	b.pool.run(op.Heads*tiles, func(k *worker, task int) {
+		h, j0 := task/tiles, task%tiles*colTile
+		j1 := min(j0+colTile, op.V)
+		tile := k.decode(kvb, up.uv(h, j0), up.uv(h, j0)+j1-j0)
+		for i, r := range rows {
+			u := a.row(int32(i), a.stride)[h*width : h*width+latent]
+			out := dst.row(r, dst.stride)[h*op.V:]
+			for j := j0; j < j1; j++ {
+				out[j] = dot(u, tile[j-j0])
+			}
+		}
+	})
+}

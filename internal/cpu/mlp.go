@@ -1,0 +1,170 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/moe"
+)
+
+// swiglu writes silu(g) * u to g, with the published clamp: the gate from above
+// only, the other branch from both sides.
+func swiglu(g, u []float32, clamp float32) {
+	for i, x := range g {
+		y := u[i]
+		if clamp > 0 {
+			if x > clamp {
+				x = clamp
+			}
+			if y > clamp {
+				y = clamp
+			} else if y < -clamp {
+				y = -clamp
+			}
+		}
+		g[i] = float32(float64(x)/(1+math.Exp(-float64(x)))) * y
+	}
+}
+
+// ffn is one feed-forward block and the lines it works on: line i reads x row
+// in[i] and leaves its result in out line at[i].
+type ffn struct {
+	gate, up, down *weight
+	in, at         []int32
+}
+
+// runFFN runs blocks of equal shape: hidden is [lines, inner], out [lines, H].
+// Workers take (block, column tile) pairs, so a block with many lines spreads.
+func (b *Backend) runFFN(blocks []ffn, x, out mat, clamp float32, add bool) {
+	if len(blocks) == 0 {
+		return
+	}
+	lines := 0
+	for _, f := range blocks {
+		for _, at := range f.at {
+			lines = max(lines, int(at)+1)
+		}
+	}
+	inner, width := blocks[0].gate.Rows, blocks[0].down.Rows
+	raw, ok := b.temp(&b.tmp.hidden, lines*inner)
+	if !ok {
+		return
+	}
+	hidden := mat{raw, inner}
+
+	tiles := (inner + colTile - 1) / colTile
+	b.pool.run(len(blocks)*tiles, func(k *worker, task int) {
+		f, n0 := &blocks[task/tiles], task%tiles*colTile
+		n1 := min(n0+colTile, inner)
+		gate, up := k.decode2(f.gate, f.up, n0, n1)
+		for i, r := range f.in {
+			row, g := x.row(r, f.gate.Cols), hidden.row(f.at[i], inner)[n0:n1]
+			var u [colTile]float32
+			for n := range g {
+				g[n], u[n] = dot(row, gate[n]), dot(row, up[n])
+			}
+			swiglu(g, u[:len(g)], clamp)
+		}
+	})
+	tiles = (width + colTile - 1) / colTile
+	b.pool.run(len(blocks)*tiles, func(k *worker, task int) {
+		f, n0 := &blocks[task/tiles], task%tiles*colTile
+		n1 := min(n0+colTile, width)
+		down := k.decode(f.down, n0, n1)
+		for _, at := range f.at {
+			g, y := hidden.row(at, inner), out.row(at, width)
+			for n := n0; n < n1; n++ {
+				v := dot(g, down[n-n0])
+				if add {
+					v += y[n]
+				}
+				y[n] = v
+			}
+		}
+	})
+}
+
+func (b *Backend) runMLP(op *backend.MLP) {
+	norm := b.vector(op.Norm)
+	raw, ok := b.temp(&b.tmp.latent, b.step.Rows()*len(norm))
+	if !ok {
+		return
+	}
+	x := mat{raw, len(norm)}
+	b.normRows(x, b.mat(op.H), norm, op.Eps)
+	b.dense(x, op.Gate, op.Up, op.Down, op.Clamp, op.Dst, op.Add)
+}
+
+func (b *Backend) runSharedExpert(op *backend.SharedExpert) {
+	b.dense(b.mat(op.X), op.Gate, op.Up, op.Down, op.Clamp, op.Dst, op.Add)
+}
+
+// dense runs one block over every active row.
+func (b *Backend) dense(x mat, gate, up, down backend.Weight, clamp float32, dst backend.Buffer, add bool) {
+	f := ffn{b.weight(gate), b.weight(up), b.weight(down), b.active, b.active}
+	b.runFFN([]ffn{f}, x, b.mat(dst), clamp, add)
+}
+
+func (b *Backend) runRoute(op *backend.Route) {
+	gate, bias, p := b.weight(op.Gate), b.vector(op.Bias), b.plan(op.Dst)
+	x := b.mat(op.X)
+	b.normRows(x, b.mat(op.H), b.vector(op.Norm), op.Eps)
+	raw, ok := b.temp(&b.tmp.latent, 2*b.step.Rows()*gate.Rows)
+	if !ok {
+		return
+	}
+	logits := mat{raw, gate.Rows}
+	scores := mat{raw[b.step.Rows()*gate.Rows:], gate.Rows}
+	b.linear(logits, x, b.active, gate, nil, false)
+	// Rows that take no part must not show experts of an earlier step.
+	for i := range p.ids[:b.step.Rows()*p.k] {
+		p.ids[i] = -1
+	}
+	b.pool.run(len(b.active), func(_ *worker, i int) {
+		r := b.active[i]
+		at := int(r) * p.k
+		moe.Route(logits.row(r, gate.Rows), bias, op.Renorm, op.Scale,
+			p.ids[at:at+op.K], p.weights[at:at+op.K], scores.row(r, gate.Rows))
+	})
+}
+
+func (b *Backend) runExperts(op *backend.Experts) {
+	p, x, dst := b.plan(op.Plan), b.mat(op.X), b.mat(op.Dst)
+	slots := b.step.Rows() * p.k
+	b.groups.Group(p.ids[:slots], len(op.Gate))
+
+	blocks := b.blocks[:0]
+	rowOf := grow(&b.rowOf, len(b.groups.Slots))
+	for i, slot := range b.groups.Slots {
+		rowOf[i] = slot / int32(p.k)
+	}
+	for e := range op.Gate {
+		from, to := b.groups.Start[e], b.groups.Start[e+1]
+		if from < to {
+			blocks = append(blocks, ffn{b.weight(op.Gate[e]), b.weight(op.Up[e]), b.weight(op.Down[e]), rowOf[from:to], b.groups.Slots[from:to]})
+		}
+	}
+	b.blocks = blocks
+	width := b.weight(op.Down[0]).Rows
+	raw, ok := b.temp(&b.tmp.outputs, slots*width)
+	if !ok {
+		return
+	}
+	out := mat{raw, width}
+	b.runFFN(blocks, x, out, op.Clamp, false)
+
+	b.pool.run(len(b.active), func(_ *worker, i int) {
+		r := b.active[i]
+		y := dst.row(r, width)
+		if !op.Add {
+			clear(y)
+		}
+		for slot := int(r) * p.k; slot < (int(r)+1)*p.k; slot++ {
+			if p.ids[slot] < 0 { // the row had too few usable experts: fail it
+				y[0] = float32(math.NaN())
+				continue
+			}
+			axpy(p.weights[slot], out.row(int32(slot), width), y)
+		}
+	})
+}

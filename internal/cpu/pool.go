@@ -1,0 +1,111 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+)
+
+// pool runs phases of work on a fixed number of workers, the caller being one.
+type pool struct {
+	workers []*worker
+	wake    []chan struct{} // one per worker but the first
+	done    sync.WaitGroup
+
+	next  atomic.Int64
+	tasks int64
+	fn    func(w *worker, task int)
+	abort *atomic.Bool
+
+	fault atomic.Pointer[error]
+}
+
+// worker owns scratch that no other worker touches.
+type worker struct {
+	weights []float32     // decoded weight rows
+	keys    []float32     // decoded or gathered key rows
+	part    softmaxPart   // one block of attention
+	accs    []softmaxPart // the blocks combined, one per head
+	rank    []uint64      // candidates of a top-k
+	list    []int32       // positions
+	keyRows [][]float32
+	valRows [][]float32
+}
+
+func newPool(threads int) *pool {
+	p := &pool{}
+	for i := range threads {
+		w := &worker{}
+		p.workers = append(p.workers, w)
+		if i == 0 {
+			continue
+		}
+		wake := make(chan struct{}, 1)
+		p.wake = append(p.wake, wake)
+		go func() {
+			for range wake {
+				p.drain(w)
+				p.done.Done()
+			}
+		}()
+	}
+	return p
+}
+
+// run calls fn for every task in [0, tasks), each exactly once unless the step
+// is aborted or a worker faulted.
+func (p *pool) run(tasks int, fn func(w *worker, task int)) {
+	if tasks <= 0 {
+		return
+	}
+	p.tasks, p.fn = int64(tasks), fn
+	p.next.Store(0)
+	helpers := min(len(p.wake), tasks-1)
+	p.done.Add(helpers)
+	for _, wake := range p.wake[:helpers] {
+		wake <- struct{}{}
+	}
+	p.drain(p.workers[0])
+	p.done.Wait()
+}
+
+func (p *pool) drain(w *worker) {
+	// A weight file truncated under its mapping faults at the read. That must
+	// fail the step, not the program.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err := fmt.Errorf("cpu: worker: %v", r)
+			p.fault.CompareAndSwap(nil, &err)
+		}
+	}()
+	for !p.stopped() {
+		t := p.next.Add(1) - 1
+		if t >= p.tasks {
+			return
+		}
+		p.fn(w, int(t))
+	}
+}
+
+// stopped says that no further tile should start.
+func (p *pool) stopped() bool {
+	return p.abort != nil && p.abort.Load() || p.fault.Load() != nil
+}
+
+func (p *pool) close() {
+	for _, c := range p.wake {
+		close(c)
+	}
+	p.wake = nil
+}
+
+// grow returns s with length n, reallocating when it is too short.
+func grow[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = make([]T, n)
+	}
+	*s = (*s)[:n]
+	return *s
+}
