@@ -7,29 +7,49 @@ import (
 	"strconv"
 )
 
-// A builder gathers what a file holds, checks it and makes the Tokenizer. The
-// readers of the two file formats fill it.
+// Limits of what a file may ask for. Published vocabularies stay far below: the
+// largest have 262,144 tokens, of at most 512 bytes, in files of 35 MB.
+const (
+	maxFileBytes  = 1 << 28
+	maxIDs        = 1 << 21 // ids, holes counted
+	maxTokenBytes = 1 << 10 // bytes of one token
+)
+
+// A builder gathers what a file holds, checks it and lays out the Tokenizer. The
+// readers of the two file formats fill it and add the merges.
 type builder struct {
-	file   string
-	tokens []rawToken // of the BPE vocabulary, then the added ones
-	blob   []byte
-	added  []addedToken
+	file       string
+	vocabField string     // where the file keeps its tokens
+	byteLevel  bool       // they are written in the byte-level alphabet
+	tokens     []rawToken // of the BPE vocabulary
+	blob       []byte     // their bytes
+	added      []addedToken
+	dropped    map[string]bool // added tokens that the vocabulary lists too
 }
 
 type rawToken struct {
 	id       int32
 	from, to uint32 // in blob
 	offset   int64  // in the file
+	plain    bool   // not in the byte-level alphabet: the text of an added token
 }
 
 type addedToken struct {
 	Added
-	normalized bool  // matched after the tokens that are not
+	normalized bool // matched after those that are not
+	field      string
 	offset     int64 // in the file
 }
 
 func (b *builder) formatError(field string, offset int64, want, have string) error {
 	return &FormatError{File: b.file, Field: field, Offset: offset, Want: want, Have: have}
+}
+
+func (b *builder) checkFileSize(n int) error {
+	if n > maxFileBytes {
+		return b.formatError("file", -1, fmt.Sprintf("at most %d bytes", maxFileBytes), strconv.Itoa(n)+" or more")
+	}
+	return nil
 }
 
 // checkID refuses ids that would make the tables huge.
@@ -40,90 +60,137 @@ func (b *builder) checkID(field string, offset, id int64) error {
 	return nil
 }
 
-// addToken enters the token whose bytes were appended to blob since from.
+// addToken enters the token whose bytes were appended to blob after from.
 func (b *builder) addToken(field string, offset, id int64, from int) error {
-	if err := b.checkID(field, offset, id); err != nil {
-		return err
-	}
 	if n := len(b.blob) - from; n == 0 || n > maxTokenBytes {
 		return b.formatError(field, offset, fmt.Sprintf("a token of 1 to %d bytes", maxTokenBytes), fmt.Sprintf("%d bytes", n))
 	}
-	b.tokens = append(b.tokens, rawToken{int32(id), uint32(from), uint32(len(b.blob)), offset})
-	return nil
+	b.tokens = append(b.tokens, rawToken{id: int32(id), from: uint32(from), to: uint32(len(b.blob)), offset: offset})
+	return b.checkID(field, offset, id)
 }
 
-// tokenizer makes the id tables and the matchers of added tokens. The merges are
-// the caller's.
-func (b *builder) tokenizer() (*Tokenizer, error) {
+// addKey enters a token that is written in the byte-level alphabet.
+func (b *builder) addKey(key string, id, offset int64) error {
+	from := len(b.blob)
+	var ok bool
+	if b.blob, ok = appendByteLevel(b.blob, key); !ok {
+		b.blob = append(b.blob[:from], key...)
+	}
+	err := b.addToken(b.vocabField, offset, id, from)
+	if err == nil {
+		b.tokens[len(b.tokens)-1].plain = !ok
+	}
+	return err
+}
+
+func (b *builder) bytes(t rawToken) string { return string(b.blob[t.from:t.to]) }
+
+// build makes the Tokenizer, complete but for its merges.
+func (b *builder) build() (*Tokenizer, error) {
 	t := &Tokenizer{ids: map[string]int32{}}
-	slices.SortFunc(b.added, func(x, y addedToken) int { return cmp.Compare(x.ID, y.ID) })
-	bpe := len(b.tokens)
-	for i, a := range b.added {
-		field := "added_tokens"
-		from := len(b.blob)
-		b.blob = append(b.blob, a.Content...)
-		if err := b.addToken(field, a.offset, int64(a.ID), from); err != nil {
+	for _, step := range []func(*Tokenizer) error{b.enterAdded, b.dropAdded, b.layOut, b.index} {
+		if err := step(t); err != nil {
 			return nil, err
 		}
-		if other, ok := t.ids[a.Content]; ok {
-			return nil, b.formatError(field, a.offset, "each text once", fmt.Sprintf("%s with ids %d and %d", show(a.Content), other, a.ID))
-		}
-		if i > 0 && b.added[i-1].ID == a.ID {
-			return nil, b.formatError(field, a.offset, "each id once", fmt.Sprintf("id %d for %s and %s", a.ID, show(b.added[i-1].Content), show(a.Content)))
-		}
-		t.ids[a.Content] = a.ID
-		t.added = append(t.added, a.Added)
-	}
-	if err := b.layOut(t); err != nil {
-		return nil, err
-	}
-	if err := b.indexTokens(t, b.tokens[:bpe]); err != nil {
-		return nil, err
 	}
 	b.buildMatchers(t)
 	return t, nil
 }
 
-// layOut sorts the token bytes by id.
-func (b *builder) layOut(t *Tokenizer) error {
-	slices.SortStableFunc(b.tokens, func(x, y rawToken) int { return cmp.Compare(x.id, y.id) })
-	size := 0
-	if n := len(b.tokens); n > 0 {
-		size = int(b.tokens[n-1].id) + 1
-	}
-	t.blob = make([]byte, 0, len(b.blob))
-	t.off = make([]uint32, 1, size+1)
-	for i, tok := range b.tokens {
-		if i > 0 && b.tokens[i-1].id == tok.id {
-			return b.formatError("vocab", tok.offset, "each id once", fmt.Sprintf("id %d for %s and %s", tok.id,
-				show(string(b.blob[b.tokens[i-1].from:b.tokens[i-1].to])), show(string(b.blob[tok.from:tok.to]))))
+// enterAdded checks the added tokens and puts them in id order.
+func (b *builder) enterAdded(t *Tokenizer) error {
+	slices.SortStableFunc(b.added, func(x, y addedToken) int { return cmp.Compare(x.ID, y.ID) })
+	for i, a := range b.added {
+		if err := b.checkID(a.field, a.offset, int64(a.ID)); err != nil {
+			return err
 		}
-		for len(t.off) <= int(tok.id) { // holes
-			t.off = append(t.off, uint32(len(t.blob)))
+		if n := len(a.Content); n == 0 || n > maxTokenBytes {
+			return b.formatError(a.field, a.offset, fmt.Sprintf("a text of 1 to %d bytes", maxTokenBytes), fmt.Sprintf("%d bytes", n))
 		}
-		t.blob = append(t.blob, b.blob[tok.from:tok.to]...)
-		t.off = append(t.off, uint32(len(t.blob)))
+		if i > 0 && b.added[i-1].ID == a.ID {
+			return b.formatError(a.field, a.offset, "each id once",
+				fmt.Sprintf("id %d for %s and %s", a.ID, show(b.added[i-1].Content), show(a.Content)))
+		}
+		if other, ok := t.ids[a.Content]; ok {
+			return b.formatError(a.field, a.offset, "each text once",
+				fmt.Sprintf("%s with ids %d and %d", show(a.Content), other, a.ID))
+		}
+		t.ids[a.Content] = a.ID
+		t.added = append(t.added, a.Added)
 	}
 	return nil
 }
 
-// indexTokens enters the BPE tokens into the piece table.
-func (b *builder) indexTokens(t *Tokenizer, tokens []rawToken) error {
-	t.whole = newPieceTable(&t.vocab, len(tokens))
-	isAdded := map[int32]bool{}
-	for _, a := range t.added {
-		isAdded[a.ID] = true
+// dropAdded sorts the vocabulary by id and takes the added tokens out of it:
+// some files list them there too. What is left can come from plain text.
+func (b *builder) dropAdded(t *Tokenizer) error {
+	slices.SortStableFunc(b.tokens, func(x, y rawToken) int { return cmp.Compare(x.id, y.id) })
+	kept := b.tokens[:0]
+	last := int32(-1)
+	for _, tok := range b.tokens {
+		if tok.id == last {
+			return b.formatError(b.vocabField, tok.offset, "each id once", fmt.Sprintf("id %d again for %s", tok.id, show(b.bytes(tok))))
+		}
+		last = tok.id
+		if content, ok := t.addedText(tok.id); ok {
+			if b.byteLevel && !tok.plain {
+				content = byteLevelBytes(content)
+			}
+			if b.bytes(tok) != content {
+				return b.formatError(b.vocabField, tok.offset, "each id once",
+					fmt.Sprintf("id %d for %s and for an added token", tok.id, show(b.bytes(tok))))
+			}
+			if b.dropped == nil {
+				b.dropped = map[string]bool{}
+			}
+			b.dropped[b.bytes(tok)] = true
+			continue
+		}
+		if tok.plain {
+			return b.formatError(b.vocabField, tok.offset, "a token in the byte-level alphabet", show(b.bytes(tok)))
+		}
+		kept = append(kept, tok)
 	}
+	b.tokens = kept
+	return nil
+}
+
+// layOut puts the bytes of all tokens in id order.
+func (b *builder) layOut(t *Tokenizer) error {
+	size := 0
+	if n := len(b.tokens); n > 0 {
+		size = int(b.tokens[n-1].id) + 1
+	}
+	if n := len(t.added); n > 0 {
+		size = max(size, int(t.added[n-1].ID)+1)
+	}
+	t.off = make([]uint32, size+1)
+	t.blob = make([]byte, 0, len(b.blob))
+	tokens, added := b.tokens, t.added
+	for id := range int32(size) {
+		switch {
+		case len(tokens) > 0 && tokens[0].id == id:
+			t.blob = append(t.blob, b.blob[tokens[0].from:tokens[0].to]...)
+			tokens = tokens[1:]
+		case len(added) > 0 && added[0].ID == id:
+			t.blob = append(t.blob, added[0].Content...)
+			added = added[1:]
+		}
+		t.off[id+1] = uint32(len(t.blob))
+	}
+	return nil
+}
+
+// index enters the vocabulary into the piece table and the byte table.
+func (b *builder) index(t *Tokenizer) error {
+	t.whole = newPieceTable(&t.vocab, len(b.tokens))
 	for i := range t.byteID {
 		t.byteID[i] = -1
 	}
 	for _, tok := range b.tokens {
-		if isAdded[tok.id] {
-			continue
-		}
-		s := string(b.blob[tok.from:tok.to])
+		s := b.bytes(tok)
 		if other := t.whole.find(s, 0, len(s)); other >= 0 {
-			return b.formatError("vocab", tok.offset, "each token once", fmt.Sprintf("%s with ids %d and %d", show(s), other, tok.id))
+			return b.formatError(b.vocabField, tok.offset, "each token once", fmt.Sprintf("%s with ids %d and %d", show(s), other, tok.id))
 		}
 		t.whole.add(s, tok.id)
 		if len(s) == 1 {
@@ -132,30 +199,27 @@ func (b *builder) indexTokens(t *Tokenizer, tokens []rawToken) error {
 	}
 	for c, id := range t.byteID {
 		if id < 0 {
-			return b.formatError("vocab", -1, "a token for each of the 256 bytes", fmt.Sprintf("none for byte 0x%02x", c))
+			return b.formatError(b.vocabField, -1, "a token for each of the 256 bytes", fmt.Sprintf("none for 0x%02x", c))
 		}
 	}
 	return nil
 }
 
 // buildMatchers makes one matcher for the added tokens that are matched in the
-// text as it came and one for those matched after normalising, as the reference
-// does: the second looks only at what the first left over.
+// text as it came and one for those matched after normalising. Nothing is ever
+// normalised, but the order remains: the second looks at what the first left.
 func (b *builder) buildMatchers(t *Tokenizer) {
-	var raw, normalized *addedMatcher
-	for _, a := range b.added {
-		m := &raw
-		if a.normalized {
-			m = &normalized
-		}
-		if *m == nil {
-			*m = newAddedMatcher()
-		}
-		(*m).add(a.Content, a.ID)
-	}
-	for _, m := range []*addedMatcher{raw, normalized} {
-		if m != nil {
-			t.match = append(t.match, m)
+	for _, normalized := range []bool{false, true} {
+		var m *addedMatcher
+		for _, a := range b.added {
+			if a.normalized != normalized {
+				continue
+			}
+			if m == nil {
+				m = newAddedMatcher()
+				t.match = append(t.match, m)
+			}
+			m.add(a.Content, a.ID)
 		}
 	}
 }

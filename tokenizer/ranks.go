@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"strconv"
 )
 
@@ -15,20 +16,23 @@ import (
 // does not use. For the smallest tokenizer with all control tokens of GLM, give
 // it the 256 bytes and [GLMAdded].
 func ParseRanks(ranks []byte, added []Added) (*Tokenizer, error) {
-	b := &builder{}
+	b := &builder{vocabField: "ranks"}
+	if err := b.checkFileSize(len(ranks)); err != nil {
+		return nil, err
+	}
 	var offset int64
-	for len(ranks) > 0 {
+	for n := 1; len(ranks) > 0; n++ {
 		line, rest, _ := bytes.Cut(ranks, []byte("\n"))
-		if err := b.rankLine(bytes.TrimSuffix(line, []byte("\r")), offset); err != nil {
+		if err := b.rankLine(bytes.TrimSuffix(line, []byte("\r")), n, offset); err != nil {
 			return nil, err
 		}
 		offset += int64(len(ranks) - len(rest))
 		ranks = rest
 	}
-	for _, a := range added {
-		b.added = append(b.added, addedToken{Added: a, offset: -1})
+	for i, a := range added {
+		b.added = append(b.added, addedToken{Added: a, field: fmt.Sprintf("added[%d]", i), offset: -1})
 	}
-	t, err := b.tokenizer()
+	t, err := b.build()
 	if err != nil {
 		return nil, err
 	}
@@ -36,13 +40,14 @@ func ParseRanks(ranks []byte, added []Added) (*Tokenizer, error) {
 	return t, nil
 }
 
-func (b *builder) rankLine(line []byte, offset int64) error {
+// rankLine enters line n of the file, which begins at offset.
+func (b *builder) rankLine(line []byte, n int, offset int64) error {
 	if len(line) == 0 {
 		return nil
 	}
-	field := "line " + strconv.Itoa(len(b.tokens)+1)
+	field := fmt.Sprintf("line %d", n)
 	text, rank, ok := bytes.Cut(line, []byte(" "))
-	id, err := strconv.ParseUint(string(rank), 10, 31)
+	id, err := strconv.ParseInt(string(rank), 10, 64)
 	if !ok || err != nil {
 		return b.formatError(field, offset, "base64, a blank, a rank", show(string(line)))
 	}
@@ -51,23 +56,18 @@ func (b *builder) rankLine(line []byte, offset int64) error {
 	if err != nil {
 		return b.formatError(field, offset, "a token in base64", show(string(text)))
 	}
-	return b.addToken(field, offset, int64(id), from)
+	return b.addToken(field, offset, id, from)
 }
 
 // rankPairs lists the merges that a rank file implies: every way to cut a token
 // into two tokens is a merge, with the rank of the token.
 func rankPairs(t *Tokenizer) pairTable {
-	type pair struct{ left, right, id int32 }
 	var pairs []pair
-	isAdded := map[int32]bool{}
-	for _, a := range t.added {
-		isAdded[a.ID] = true
-	}
 	for id := range int32(t.size()) {
-		if isAdded[id] {
-			continue
-		}
 		s := string(t.token(id))
+		if s == "" || t.whole.find(s, 0, len(s)) != id {
+			continue // a hole or an added token
+		}
 		for cut := 1; cut < len(s); cut++ {
 			left := t.whole.find(s, 0, cut)
 			if left < 0 {

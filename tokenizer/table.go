@@ -86,6 +86,9 @@ type pairTable struct {
 	shift   uint
 }
 
+// A pair is a merge before it has a rank.
+type pair struct{ left, right, id int32 }
+
 type pairEntry struct {
 	key  uint64 // noPair in an empty entry
 	rank uint32 // the lower, the earlier it is merged

@@ -1,7 +1,10 @@
 // Package tokenizer turns text into the token ids of a GLM model and back.
 package tokenizer
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // A Tokenizer is one vocabulary. It never changes and may be used by any number
 // of goroutines at once. Make one with [Load], [Parse] or [ParseRanks].
@@ -70,6 +73,15 @@ func (t *Tokenizer) encodeMatched(dst []int32, text string, match []*addedMatche
 func (t *Tokenizer) ID(added string) (id int32, ok bool) {
 	id, ok = t.ids[added]
 	return id, ok
+}
+
+// addedText returns the text of the added token with this id.
+func (t *Tokenizer) addedText(id int32) (string, bool) {
+	i, ok := slices.BinarySearchFunc(t.added, id, func(a Added, id int32) int { return cmp.Compare(a.ID, id) })
+	if !ok {
+		return "", false
+	}
+	return t.added[i].Content, true
 }
 
 // Added returns the added tokens in id order.

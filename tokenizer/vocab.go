@@ -13,10 +13,3 @@ func (v *vocab) token(id int32) []byte {
 	i, j := v.off[id], v.off[id+1]
 	return v.blob[i:j:j]
 }
-
-// Limits of what a file may ask for, far above any published vocabulary (the
-// largest have 262,144 tokens, of at most 512 bytes).
-const (
-	maxIDs        = 1 << 21 // ids, holes counted
-	maxTokenBytes = 1 << 10 // bytes of one token
-)
