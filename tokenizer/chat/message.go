@@ -90,9 +90,9 @@ type ToolCall struct {
 
 // sampled is what a message remembers of being generated.
 type sampled struct {
-	by          *Renderer
-	ids         []int32
-	inReasoning bool // the prompt ended with an open <think>
+	by       *Renderer
+	ids      []int32
+	thinking bool // the prompt they were sampled from had thinking on
 
 	// What the ids said when they were read. A message that says something else
 	// now was edited, and its ids no longer stand for it.
@@ -133,7 +133,7 @@ func (p *Prompt) Reply(m Message, ids []int32) Message {
 	}
 	m.reasoned = true
 	m.sampled = &sampled{
-		by: p.renderer, ids: slices.Clone(ids), inReasoning: p.InReasoning,
+		by: p.renderer, ids: slices.Clone(ids), thinking: p.thinking,
 		content: m.Content, reasoning: m.Reasoning, calls: calls,
 	}
 	return m

@@ -9,7 +9,14 @@ import (
 // appendPython prints a value as the templates' tojson filter does: Python's
 // json.dumps with ensure_ascii=False. Keys keep their order, ", " and ": "
 // separate, nothing is escaped for HTML.
-func appendPython(dst []byte, v *value) []byte {
+func appendPython(dst []byte, v *value) []byte { return appendJSON(dst, v, appendPythonNumber) }
+
+// appendWritten prints a value as JSON with its numbers as they were written.
+func appendWritten(dst []byte, v *value) []byte {
+	return appendJSON(dst, v, func(dst []byte, s string) []byte { return append(dst, s...) })
+}
+
+func appendJSON(dst []byte, v *value, number func([]byte, string) []byte) []byte {
 	switch v.kind {
 	case '{':
 		dst = append(dst, '{')
@@ -19,7 +26,7 @@ func appendPython(dst []byte, v *value) []byte {
 			}
 			dst = appendPythonString(dst, v.keys[i])
 			dst = append(dst, ": "...)
-			dst = appendPython(dst, &v.list[i])
+			dst = appendJSON(dst, &v.list[i], number)
 		}
 		return append(dst, '}')
 	case '[':
@@ -28,13 +35,13 @@ func appendPython(dst []byte, v *value) []byte {
 			if i > 0 {
 				dst = append(dst, ", "...)
 			}
-			dst = appendPython(dst, &v.list[i])
+			dst = appendJSON(dst, &v.list[i], number)
 		}
 		return append(dst, ']')
 	case '"':
 		return appendPythonString(dst, v.text)
 	case '0':
-		return appendPythonNumber(dst, v.text)
+		return number(dst, v.text)
 	case 't':
 		return append(dst, "true"...)
 	case 'f':

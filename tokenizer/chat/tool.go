@@ -42,12 +42,11 @@ func (t *Tool) UnmarshalJSON(data []byte) error {
 	inner, prefix := &object, ""
 	if f := object.get("function"); f != nil {
 		inner, prefix = f, "function."
+	} else if k := object.get("type"); k != nil && k.text != "function" {
+		return &RequestError{Field: "type", Reason: "want function, have " + quote(k.text)}
 	}
 	if inner.kind != '{' {
-		return &RequestError{Field: prefix + "tool", Reason: "want an object"}
-	}
-	if k := object.get("type"); k != nil && prefix != "" && (k.kind != '"' || k.text != "function") {
-		return &RequestError{Field: "type", Reason: "want function, have " + quote(k.text)}
+		return &RequestError{Field: "function", Reason: "want an object"}
 	}
 	*t = Tool{
 		Strict: inner.isTrue("strict"),
@@ -65,7 +64,7 @@ func (t *Tool) UnmarshalJSON(data []byte) error {
 		if s.kind != '{' {
 			return &RequestError{Field: prefix + "parameters", Reason: "want an object"}
 		}
-		t.Parameters = appendPython(nil, s)
+		t.Parameters = appendWritten(nil, s)
 	}
 	read := *t
 	read.Parameters = bytes.Clone(t.Parameters)
@@ -80,7 +79,7 @@ func (t Tool) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return appendPython(nil, &object), nil
+	return appendWritten(nil, &object), nil
 }
 
 // isTrue reports whether a key has a value that Jinja takes for true.
@@ -121,6 +120,9 @@ func (t *Tool) object() (value, error) {
 	if s := t.source; s != nil && t.Name == s.tool.Name && t.Description == s.tool.Description &&
 		t.Strict == s.tool.Strict && t.Defer == s.tool.Defer && bytes.Equal(t.Parameters, s.tool.Parameters) {
 		return s.object, nil
+	}
+	if t.Name == "" {
+		return value{}, &RequestError{Field: "function.name", Reason: "missing"}
 	}
 	f := value{kind: '{'}
 	f.set("name", value{kind: '"', text: t.Name})
