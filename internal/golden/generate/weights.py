@@ -3,6 +3,7 @@
 Default initialisation hides bugs: attention is flat, the router indifferent, biases are zero.
 Here every matrix W is drawn with standard deviation gain / sqrt(fan_in), so that activations
 stay near one while scores are spread; norm weights lie around one and biases are not zero.
+What goes into a norm is kept small instead, so that a wrong eps is seen.
 
 Each tensor has its own stream, seeded by (seed, name): adding a tensor moves no other.
 """
@@ -14,11 +15,11 @@ import torch
 
 # Gain by the last name part before ".weight"; see Plan.gains for overrides.
 GAINS = {
-    "embed_tokens": 1.0,
+    "embed_tokens": 0.2,
     "lm_head": 1.6,
-    "q_a_proj": 1.0,
+    "q_a_proj": 0.1,
     "q_b_proj": 1.5,
-    "kv_a_proj_with_mqa": 1.0,
+    "kv_a_proj_with_mqa": 0.1,
     "kv_b_proj": 1.2,
     "o_proj": 0.8,
     "q_proj": 1.5,
@@ -29,7 +30,7 @@ GAINS = {
     "up_proj": 1.2,
     "down_proj": 0.8,
     "wq_b": 1.5,
-    "wk": 1.0,
+    "wk": 0.05,
     "weights_proj": 2.0,
     "eh_proj": 1.0,
     "head": 1.6,
@@ -157,6 +158,8 @@ def _tensor(plan, seed, name, shape):
     if name.endswith("e_score_correction_bias"):
         u = torch.rand(shape, generator=g, dtype=torch.float32)
         return plan.bias_center + plan.bias_spread * (u - 0.5)
+    if name.endswith("_proj.bias"):
+        return plan.bias_gain * x
     if name.endswith(".bias"):
         return 0.3 * x
     if len(shape) == 1:
@@ -169,6 +172,8 @@ def _tensor(plan, seed, name, shape):
             x[:, 0] = 2.0 + 0.1 * x[:, 0]  # a nearly constant channel for weights_proj to see
         return x
     x = gain * x / shape[1] ** 0.5
+    if part == "kv_a_proj_with_mqa":
+        x[plan.config["kv_lora_rank"]:] *= 1.2 / gain  # the rope part has no norm after it
     if part == "weights_proj" and plan.negative_heads:
         x[:, 0] = -1.2 * x[:, 0].abs() - 0.5
     return x
