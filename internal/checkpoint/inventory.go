@@ -24,6 +24,7 @@ const (
 	KindShared    Kind = "shared expert"
 	KindMTP       Kind = "mtp"
 	KindVision    Kind = "vision"
+	KindUnused    Kind = "unused" // accepted in a checkpoint, read by nothing
 )
 
 // Layout is a vendor's way of storing a model.

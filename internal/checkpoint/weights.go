@@ -25,14 +25,19 @@ func (w *writer) put(kind Kind, s store, name string, shape ...int) {
 	w.more = w.yield(weight{name: w.prefix + name, shape: shape, kind: kind, layer: w.layer, store: s})
 }
 
+// textRoot returns what the names of the text model's tensors start with.
+func textRoot(c *Config) string {
+	if c.Family == GLM5Next {
+		return nextRoot
+	}
+	return "model."
+}
+
 // weights yields every tensor that the configuration asks for, MTP layers and
 // vision tower included, in an order that groups layers.
 func weights(c *Config) iter.Seq[weight] {
 	return func(yield func(weight) bool) {
-		root := "model."
-		if c.Family == GLM5Next {
-			root = nextRoot
-		}
+		root := textRoot(c)
 		w := &writer{c: c, yield: yield, more: true, prefix: root, layer: -1}
 		w.put(KindEmbedding, storeBF16, "embed_tokens.weight", c.Vocab, c.Hidden)
 		for i := range c.Layers {
@@ -44,14 +49,10 @@ func weights(c *Config) iter.Seq[weight] {
 		w.prefix = ""
 		w.put(KindHead, storeLinear, "lm_head.weight", c.Vocab, c.Hidden)
 
-		w.kind = KindMTP
 		for i := c.Layers; i < c.Layers+c.MTPLayers; i++ {
-			w.prefix, w.layer = fmt.Sprintf("%slayers.%d.", root, i), i
+			w.prefix, w.layer, w.kind = fmt.Sprintf("%slayers.%d.", root, i), i, KindMTP
 			w.decoderLayer()
-			w.put(KindMTP, storeBF16, "enorm.weight", c.Hidden)
-			w.put(KindMTP, storeBF16, "hnorm.weight", c.Hidden)
-			w.put(KindMTP, storeLinear, "eh_proj.weight", c.Hidden, 2*c.Hidden)
-			w.put(KindMTP, storeBF16, "shared_head.norm.weight", c.Hidden)
+			w.draftInput()
 		}
 		if c.Next != nil && c.Next.Vision != nil {
 			w.prefix, w.layer, w.kind = "model.visual.", -1, KindVision
@@ -83,6 +84,15 @@ func (w *writer) decoderLayer() {
 	} else {
 		w.mlp(KindDense, "mlp.", c.DenseIntermediate)
 	}
+}
+
+// draftInput makes what an MTP layer has beyond a decoder layer.
+func (w *writer) draftInput() {
+	h := w.c.Hidden
+	w.put(KindMTP, storeBF16, "enorm.weight", h)
+	w.put(KindMTP, storeBF16, "hnorm.weight", h)
+	w.put(KindMTP, storeLinear, "eh_proj.weight", h, 2*h)
+	w.put(KindMTP, storeBF16, "shared_head.norm.weight", h)
 }
 
 func (w *writer) mla() {
