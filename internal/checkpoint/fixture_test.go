@@ -5,12 +5,14 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
@@ -200,6 +202,12 @@ func writeFiles(t testing.TB, files map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, data := range files {
+		if strings.HasSuffix(name, "/") {
+			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -210,6 +218,10 @@ func writeFiles(t testing.TB, files map[string][]byte) string {
 func mapFS(files map[string][]byte) fstest.MapFS {
 	m := make(fstest.MapFS)
 	for name, data := range maps.All(files) {
+		if dir, ok := strings.CutSuffix(name, "/"); ok {
+			m[dir] = &fstest.MapFile{Mode: fs.ModeDir | 0o755}
+			continue
+		}
 		m[name] = &fstest.MapFile{Data: data, Mode: 0o444}
 	}
 	return m

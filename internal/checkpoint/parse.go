@@ -136,17 +136,18 @@ func parseMLA(f fields, c *Config) {
 	if n := f.optInt("num_key_value_heads", c.Heads, 1, maxHeads); n != c.Heads {
 		f.refuse("num_key_value_heads", n, fmt.Sprintf("num_attention_heads, %d", c.Heads))
 	}
+	next := c.Family == GLM5Next
+	switch {
+	case next && c.QKRope != 0:
+		f.fail("qk_rope_head_dim", c.QKRope, "0")
+	case !next && (c.QKRope == 0 || c.QKRope%2 != 0):
+		f.fail("qk_rope_head_dim", c.QKRope, "an even number above 0")
+	}
 	if n := f.optInt("qk_head_dim", c.QKNope+c.QKRope, 1, 2*maxHeadDim); n != c.QKNope+c.QKRope {
 		f.fail("qk_head_dim", n, fmt.Sprintf("qk_nope_head_dim + qk_rope_head_dim, %d", c.QKNope+c.QKRope))
 	}
-	if c.Family == GLM5Next {
-		if c.QKRope != 0 {
-			f.fail("qk_rope_head_dim", c.QKRope, "0")
-		}
+	if next {
 		return
-	}
-	if c.QKRope == 0 || c.QKRope%2 != 0 {
-		f.fail("qk_rope_head_dim", c.QKRope, "an even number above 0")
 	}
 	f.wantBool("rope_interleave", true)
 	parseRope(f, c, 1)
