@@ -103,3 +103,44 @@ func (g *golden) check(t *testing.T) {
 		t.Errorf("%s %s:\nwant %q\nhave %q", g.Template, g.Case, g.Expected, text)
 	}
 }
+
+func readGoldens(t *testing.T, path string) []golden {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Cases []golden }
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return file.Cases
+}
+
+// TestGoldens compares with prompts that our own templates print, see
+// testdata/README.md.
+func TestGoldens(t *testing.T) {
+	cases := readGoldens(t, filepath.Join("testdata", "goldens.json"))
+	if len(cases) != 100 {
+		t.Errorf("want 100 goldens, have %d", len(cases))
+	}
+	for _, g := range cases {
+		g.check(t)
+	}
+}
+
+// TestMoreGoldens compares with files that testdata/generate.py made and that
+// are not part of the repository.
+func TestMoreGoldens(t *testing.T) {
+	list := os.Getenv("CHAT_GOLDENS")
+	if list == "" {
+		t.Skip("CHAT_GOLDENS names no files")
+	}
+	for _, path := range filepath.SplitList(list) {
+		cases := readGoldens(t, path)
+		for _, g := range cases {
+			g.check(t)
+		}
+		t.Logf("%s: %d prompts", path, len(cases))
+	}
+}
