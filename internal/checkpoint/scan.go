@@ -14,7 +14,8 @@ import (
 // A Listing is what a checkpoint's configuration and headers say.
 type Listing struct {
 	Config *Config
-	table  *table // nil: no weight files
+	Files  bool   // there are weight files
+	table  *table // nil: no headers were read
 }
 
 // Scan reads the configuration and the headers of a checkpoint, and checks one
@@ -27,8 +28,8 @@ func Scan(dir string) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listing{Config: cfg}
-	if !exists(fsys, singleFile) && !exists(fsys, indexFile) || !cfg.layoutKnown() {
+	l := &Listing{Config: cfg, Files: exists(fsys, singleFile) || exists(fsys, indexFile)}
+	if !l.Files || !cfg.layoutKnown() {
 		return l, nil
 	}
 	lay, err := readLayout(fsys)
@@ -81,11 +82,13 @@ func readHeader(fsys fs.FS, dir, name string) (header []byte, size int64, err er
 	return header, size, nil
 }
 
-// Found reports whether there are weight files, all of them checked.
-func (l *Listing) Found() bool { return l.table != nil }
+// Checked reports whether headers were read and agree with the configuration. It
+// is false without weight files, and for a model whose refusal leaves open how
+// its tensors are laid out.
+func (l *Listing) Checked() bool { return l.table != nil }
 
-// Tensors yields the tensors of the files if there are any, else the inventory
-// of the layout that the configuration declares.
+// Tensors yields the tensors of the files if they were checked, else the
+// inventory of the layout that the configuration declares.
 func (l *Listing) Tensors() iter.Seq[Entry] {
 	if l.table == nil {
 		return Inventory(l.Config, l.Config.Layout())
