@@ -1,0 +1,208 @@
+package reply
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/cofferdam-ml/cofferdam/tokenizer"
+)
+
+// call is a tool call while it is read.
+type call struct {
+	index  int
+	dreamt bool    // it stands inside the reasoning
+	ids    []int32 // all tokens so far, from <tool_call> on
+	size   int     // their bytes
+
+	word  []byte // the name or the key being read
+	name  string // the tool, as far as it is known
+	tool  *tool
+	key   string
+	args  []byte // the arguments as JSON, complete but for the end
+	set   map[string]bool
+	count int // arguments begun
+	value value
+
+	// Inside a value: how far a call that is quoted there has come, and how many
+	// of its values are open.
+	quoted quoted
+	depth  int
+	tagged bool // some tag stands in the value
+	at     int  // the byte of the call where the value starts
+	// look is the index in ids of the first token that is either structure or
+	// part of the value, while that is undecided.
+	look int
+	// last is the number of ids up to and including </tool_call>; fromValue is
+	// whether a value came right before it.
+	last      int
+	fromValue bool
+
+	named    bool // the tool is declared, so deltas may be given
+	sent     int  // bytes of args in deltas
+	opened   bool // the first delta was given
+	repaired Fault
+	err      *CallError
+}
+
+// quoted says how much of <arg_key>..</arg_key><arg_value> stands in a value.
+type quoted uint8
+
+const (
+	quotedNothing quoted = iota
+	quotedKey
+	quotedKeyEnd
+)
+
+func newCall(index int, dreamt bool, id int32, spelling []byte) *call {
+	return &call{
+		index: index, dreamt: dreamt,
+		ids: append(make([]int32, 0, 64), id), size: len(spelling),
+	}
+}
+
+// fail notes the first fault. What was certain before it is delivered, so that
+// the deltas do not depend on where the chunks end.
+func (p *Parser) fail(c *call, f Fault, want, have string) {
+	if c.err != nil {
+		return
+	}
+	p.out = c.deliver(p.out)
+	c.err = &CallError{Fault: f, Index: c.index, Arg: c.count, Offset: c.size, Want: want, Have: have}
+	c.value.mode = dropping
+}
+
+// mend notes the first slip that was mended.
+func (c *call) mend(f Fault) {
+	if c.repaired == Sound {
+		c.repaired = f
+	}
+}
+
+// deliver adds the delta that is due.
+func (c *call) deliver(out []Event) []Event {
+	if !c.named || c.dreamt || c.err != nil || c.opened && c.sent == len(c.args) {
+		return out
+	}
+	d := ToolCallDelta{Index: c.index, Arguments: string(c.args[c.sent:])}
+	if !c.opened {
+		d.Name = c.name
+	}
+	c.opened = true
+	c.sent = len(c.args)
+	return append(out, d)
+}
+
+// setName resolves the name of the tool.
+func (p *Parser) setName(c *call, text string) {
+	name, t := p.tools.find(text)
+	if t == nil {
+		c.name, c.tool = strings.Trim(text, blanks), undeclared
+		p.fail(c, UnknownTool, "", "")
+		return
+	}
+	c.open(name, t)
+}
+
+func (c *call) open(name string, t *tool) {
+	c.name, c.tool, c.named = name, t, true
+	c.args = append(c.args, '{')
+}
+
+// takesKey reports whether text can stand for a parameter: it is one, or it looks
+// like a name. What the schema says of others is for setKey.
+func (c *call) takesKey(text []byte) bool {
+	_, _, declared := c.tool.find(string(text))
+	return declared || isName(string(text))
+}
+
+// setKey resolves the name of a parameter and begins its argument.
+func (p *Parser) setKey(c *call, text []byte) {
+	key, s, declared := c.tool.find(string(text))
+	c.key = key
+	c.count++
+	switch {
+	case c.err != nil:
+		return
+	case s == nil:
+		p.fail(c, UnknownParameter, "", "")
+		return
+	case !declared && !isName(key):
+		p.fail(c, BadKey, "", "")
+		return
+	case c.set[key]:
+		p.fail(c, RepeatedKey, "", "")
+		return
+	}
+	if c.set == nil {
+		c.set = map[string]bool{}
+	}
+	c.set[key] = true
+	if len(c.set) > 1 {
+		c.args = append(c.args, ',')
+	}
+	c.args = append(c.args, '"')
+	c.args, _, _ = appendEscaped(c.args, []byte(key))
+	c.args = append(c.args, '"', ':')
+}
+
+// setValue begins the value of the argument.
+func (c *call) setValue(at int) {
+	c.quoted, c.depth, c.tagged, c.at = quotedNothing, 0, false, at
+	if c.err != nil {
+		c.value.begin(nil, nil)
+		return
+	}
+	_, s, _ := c.tool.find(c.key)
+	c.args = c.value.begin(c.args, s)
+}
+
+// closeValue ends the value of the argument.
+func (p *Parser) closeValue(c *call) {
+	var f Fault
+	var have string
+	c.args, f, have = c.value.close(c.args)
+	switch f {
+	case Sound:
+	case LooseValue:
+		c.mend(f)
+	case BadValue:
+		p.fail(c, f, kindText(c.value.shape.kinds), have)
+		c.err.Offset = c.at
+	default:
+		p.fail(c, f, "", "")
+	}
+}
+
+// isComplete reports whether every required parameter has a value.
+func (c *call) isComplete() bool {
+	for _, r := range c.tool.required {
+		if !c.set[r] {
+			return false
+		}
+	}
+	return true
+}
+
+// event returns the call as the event that it comes to.
+func (c *call) event(tok *tokenizer.Tokenizer) Event {
+	raw := string(tok.Raw(make([]byte, 0, c.size), c.ids[:c.last]...))
+	if c.err != nil {
+		return BadToolCall{Index: c.index, Name: c.name, Raw: raw, Err: c.err}
+	}
+	return ToolCall{Index: c.index, Name: c.name, Arguments: json.RawMessage(c.args), Raw: raw, Repaired: c.repaired}
+}
+
+// isName reports whether a parameter that the schema does not list is believed:
+// letters, digits and the signs that names are made of.
+func isName(s string) bool {
+	s = strings.Trim(s, blanks)
+	if s == "" || len(s) > maxName {
+		return false
+	}
+	for _, r := range s {
+		if !isNameRune(r) {
+			return false
+		}
+	}
+	return true
+}
