@@ -1,0 +1,216 @@
+package backendtest
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cofferdam-ml/cofferdam/internal/backend"
+)
+
+// stepScene embeds, projects and attends, so that a step has everything to get
+// wrong.
+func stepScene() scene {
+	d := oddLatent
+	return scene{
+		planes: []plane{{width: d.c + d.rope, fill: rows("latent", d.c+d.rope, 1), writes: true}},
+		causal: true,
+		build: func(r *rig) backend.Program {
+			h := r.out("h", d.hidden)
+			project := r.mlaProject(d, usualNorms, h, 0)
+			return backend.Program{
+				&backend.Embed{Table: r.load("embed", r.scene.vocab, d.hidden), Dst: h},
+				project,
+				r.mlaAttend(d, project.Q, 0, 0, d.scale()),
+			}
+		},
+	}
+}
+
+func (s suite) step(t *testing.T) {
+	t.Run("Law", func(t *testing.T) { s.laws(t, stepScene(), attendUnits) })
+	t.Run("Echo", s.echo)
+	t.Run("Errors", s.stepErrors)
+	t.Run("Abort", s.abort)
+	t.Run("TagMismatch", s.tagMismatch)
+	t.Run("OnlyPadding", func(t *testing.T) {
+		o := s.rig(t, stepScene()).play(layout{name: "padding", tail: 3}, variation{})
+		o.mustBeClean(t)
+	})
+}
+
+func (s suite) echo(t *testing.T) {
+	r := s.rig(t, stepScene())
+	if r.b.Name() == "" {
+		t.Error("the backend has no name")
+	}
+	for _, epoch := range []uint64{1, 1<<63 + 9} {
+		r.prepare(ragged, variation{}, pageTable(r.scene.pages, 0), &snapshot{})
+		step := ragged.step(pageTable(r.scene.pages, 0), r.scene.pageSize, r.ids(variation{}))
+		step.Epoch = epoch
+		res := start(t, r, step)
+		if res.Epoch != epoch || !slices.Equal(res.Tag, step.Tag) || res.Aborted {
+			t.Errorf("epoch %d, tags %v, aborted %v, want %d, %v, false", res.Epoch, res.Tag, res.Aborted, epoch, step.Tag)
+		}
+	}
+}
+
+// stepErrors breaks one part of a step at a time: Start must name it and start
+// nothing.
+func (s suite) stepErrors(t *testing.T) {
+	for _, c := range []struct {
+		name, field string
+		index       int
+		tamper      func(*backend.Step)
+	}{
+		{"SeqLength", "len(Seq)", 0, func(s *backend.Step) { s.Seq = s.Seq[1:] }},
+		{"PosLength", "len(Pos)", 0, func(s *backend.Step) { s.Pos = append(s.Pos, 0) }},
+		{"QStartLength", "len(QStart)", 0, func(s *backend.Step) { s.QStart = s.QStart[:1] }},
+		{"QStartEmpty", "len(QStart)", 0, func(s *backend.Step) { s.QStart = nil }},
+		{"TagLength", "len(Tag)", 0, func(s *backend.Step) { s.Tag = nil }},
+		{"PagesLength", "len(Pages)", 0, func(s *backend.Step) { s.Pages = s.Pages[1:] }},
+		{"SamplingLength", "len(Sampling)", 0, func(s *backend.Step) { s.Sampling = make([]backend.Sampling, 3) }},
+		{"QStartFirst", "QStart", 0, func(s *backend.Step) { s.QStart[0] = 1 }},
+		{"QStartDescends", "QStart", 2, func(s *backend.Step) { s.QStart[2] = s.QStart[1] - 1 }},
+		{"QStartPastRows", "QStart", 4, func(s *backend.Step) { s.QStart[4] = 99 }},
+		{"SeqInterrupted", "Pos", 0, func(s *backend.Step) { s.Seq[3] = 1 }}, // three rows then end at the wrong position
+		{"SeqTooLarge", "Seq", 8, func(s *backend.Step) { s.Seq[8] = 4 }},
+		{"SeqAfterPadding", "Seq", 7, func(s *backend.Step) { s.Seq[7] = 1 }},
+		{"SeqInTail", "Seq", 30, func(s *backend.Step) { s.Seq[30] = 3 }},
+		{"PosSkips", "Pos", 2, func(s *backend.Step) { s.Pos[2] = 5 }},
+		{"PosNegative", "Pos", 0, func(s *backend.Step) { s.Pos[0] = -1 }},
+		{"PosPastKVLen", "Pos", 8, func(s *backend.Step) { s.Pos[8] = 13 }},
+		{"KVLenShort", "Pos", 0, func(s *backend.Step) { s.KVLen[0] = 3 }},
+		{"KVLenPastStride", "KVLen", 2, func(s *backend.Step) { s.KVLen[2] = 1000 }},
+		{"IDNegative", "IDs", 4, func(s *backend.Step) { s.IDs[4] = -1 }},
+		{"IDOutOfVocabulary", "IDs", 8, func(s *backend.Step) { s.IDs[8] = 16 }},
+		{"PageNegative", "Pages", 0, func(s *backend.Step) { s.Pages[0] = -1 }},
+		{"PageTooLarge", "Pages", 1, func(s *backend.Step) { s.Pages[1] = 60 }},
+		{"OutNegative", "Out", 0, func(s *backend.Step) { s.Out[0] = -1 }},
+		{"OutPastRows", "Out", 2, func(s *backend.Step) { s.Out[2] = int32(len(s.IDs)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := s.rig(t, stepScene())
+			step := ragged.step(pageTable(r.scene.pages, 0), r.scene.pageSize, r.ids(variation{}))
+			c.tamper(step)
+			before := &snapshot{}
+			r.prepare(ragged, variation{}, pageTable(r.scene.pages, 0), before)
+			err := r.b.Start(r.program, step, r.pages)
+			var stepErr *backend.StepError
+			if !errors.As(err, &stepErr) {
+				t.Fatalf("Start returned %v, want a *StepError", err)
+			}
+			if stepErr.Field != c.field || stepErr.Index != c.index {
+				t.Errorf("%v: at %s[%d], want %s[%d]", err, stepErr.Field, stepErr.Index, c.field, c.index)
+			}
+			for i, b := range r.buffers {
+				if !sameBits(r.b.Read(b.id, maxRows+guardRows), before.buffers[i]) {
+					t.Errorf("buffer %s was written", b.name)
+				}
+			}
+			for p := range before.pages {
+				if !slices.Equal(r.pages.Export(nil, p), before.pages[p]) {
+					t.Errorf("page %d was written", p)
+				}
+			}
+			// The backend is ready for a good step.
+			r.play(ragged, variation{}).mustBeHealthy(t)
+		})
+	}
+	t.Run("ForeignPages", func(t *testing.T) {
+		r := s.rig(t, stepScene())
+		r.pages = strangePages{r.pages}
+		step := ragged.step(pageTable(r.scene.pages, 0), r.scene.pageSize, r.ids(variation{}))
+		if err := r.b.Start(r.program, step, r.pages); err == nil {
+			t.Error("a step started on pages of another backend")
+			r.b.Wait()
+		}
+	})
+}
+
+// strangePages are pages that no backend made.
+type strangePages struct{ backend.Pages }
+
+// abort raises the word before the step starts: nothing is promised of the
+// step's own pages, but others stay, no id is sampled, and the next step is as
+// good as ever.
+func (s suite) abort(t *testing.T) {
+	sc := stepScene()
+	build := sc.build
+	sc.build = func(r *rig) backend.Program {
+		program := build(r)
+		return append(program, &backend.Sample{L: r.outRows("l", 7, rows("l", 7, 1), false)})
+	}
+	sc.sampling = func(key) backend.Sampling { return backend.Sampling{} }
+	r := s.rig(t, sc)
+	want := r.play(ragged, variation{})
+
+	var word atomic.Bool
+	word.Store(true)
+	raised := variation{tamper: func(s *backend.Step) { s.Abort = &word }}
+	o := r.play(ragged, raised)
+	if !o.result.Aborted {
+		t.Error("an abort word raised before the step was not seen")
+	}
+	if o.result.Epoch != 42 || len(o.result.Tag) != len(ragged.spans) {
+		t.Errorf("an aborted step echoes epoch %d and tags %v", o.result.Epoch, o.result.Tag)
+	}
+	for k, id := range o.lists["id"] {
+		if id[0] != -1 {
+			t.Errorf("an aborted step sampled %d at sequence %d, position %d", id[0], k.seq, k.pos)
+		}
+	}
+	o.mustBeClean(t)
+
+	word.Store(false)
+	o = r.play(ragged, raised)
+	if o.result.Aborted {
+		t.Error("a step with a lowered abort word was aborted")
+	}
+	o.mustEqual(t, want, ragged.keys()...)
+}
+
+// tagMismatch gives one sequence a page of another owner: its first, its last,
+// one in the middle. None of its rows may read or write; the others do not notice.
+func (s suite) tagMismatch(t *testing.T) {
+	r := s.rig(t, stepScene())
+	want := r.play(ragged, variation{})
+	for _, page := range []int{0, 2, 5} {
+		mismatch := func(st *backend.Step) { r.pages.SetTag(int(st.Pages[3*st.Stride+page]), foreign) }
+		o := r.playTagged(ragged, mismatch)
+		o.mustBeClean(t)
+		for _, k := range ragged.keys() {
+			if k.seq != 2 {
+				o.mustEqual(t, want, k)
+			} else if o.health[k] != backend.TagMismatch {
+				t.Errorf("sequence 2, position %d is %v, want %v", k.pos, o.health[k], backend.TagMismatch)
+			}
+		}
+	}
+	t.Run("WholeSequenceTag", func(t *testing.T) {
+		o := r.play(ragged, variation{tamper: func(st *backend.Step) { st.Tag[0]++ }})
+		o.mustBeClean(t)
+		for _, k := range ragged.keys() {
+			if (o.health[k] == backend.TagMismatch) != (k.seq == 1) {
+				t.Errorf("sequence %d, position %d is %v", k.seq, k.pos, o.health[k])
+			}
+		}
+	})
+	t.Run("PageBeyondTheEnd", func(t *testing.T) {
+		// A page that the sequence does not reach yet may be anybody's.
+		o := r.playTagged(ragged, func(st *backend.Step) { st.Pages[1*st.Stride+4] = st.Pages[0] })
+		o.mustBeHealthy(t)
+	})
+}
+
+// playTagged plays with a change of tags after the pages were filled.
+func (r *rig) playTagged(l layout, change func(*backend.Step)) *outcome {
+	r.t.Helper()
+	table := pageTable(r.scene.pages, 0)
+	step := l.step(table, r.scene.pageSize, r.ids(variation{}))
+	before := &snapshot{}
+	r.prepare(l, variation{}, table, before)
+	change(step)
+	return r.collect(l, step, table, before, start(r.t, r, step))
+}
