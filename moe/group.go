@@ -7,16 +7,19 @@ type Groups struct {
 	Slots []int32
 }
 
-// Group sorts the choices of a batch by expert. ids is [rows, k]; negative ids
-// are left out. g's slices are reused when they are large enough.
-func (g *Groups) Group(ids []int32, experts int) {
+// Group sorts the choices of a batch by expert. ids is [R, k]; rows lists the
+// rows that take part, ascending. Negative ids are left out. g's slices are
+// reused when they are large enough.
+func (g *Groups) Group(ids []int32, k int, rows []int32, experts int) {
 	g.Start = resize(g.Start, experts+1)
 	clear(g.Start)
 	n := 0
-	for _, e := range ids {
-		if e >= 0 {
-			g.Start[e+1]++
-			n++
+	for _, r := range rows {
+		for _, e := range ids[int(r)*k : (int(r)+1)*k] {
+			if e >= 0 {
+				g.Start[e+1]++
+				n++
+			}
 		}
 	}
 	for e := range experts {
@@ -24,10 +27,12 @@ func (g *Groups) Group(ids []int32, experts int) {
 	}
 	g.Slots = resize(g.Slots, n)
 	// Fill forward using Start[e] as the cursor, then shift it back by one.
-	for slot, e := range ids {
-		if e >= 0 {
-			g.Slots[g.Start[e]] = int32(slot)
-			g.Start[e]++
+	for _, r := range rows {
+		for slot := int(r) * k; slot < (int(r)+1)*k; slot++ {
+			if e := ids[slot]; e >= 0 {
+				g.Slots[g.Start[e]] = int32(slot)
+				g.Start[e]++
+			}
 		}
 	}
 	copy(g.Start[1:], g.Start[:experts])

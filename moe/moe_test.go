@@ -76,12 +76,12 @@ func TestRouteEqualsSort(t *testing.T) {
 func TestGroup(t *testing.T) {
 	var g Groups
 	for range 2 { // the second pass reuses the slices
-		g.Group([]int32{3, 0, 0, 3, -1, 2}, 5)
+		g.Group([]int32{3, 0, 1, 1, 0, 3, -1, 2}, 2, []int32{0, 2, 3}, 5) // row 1 is padding
 		got := [][]int32{}
 		for e := range 5 {
 			got = append(got, slices.Clone(g.Of(e)))
 		}
-		want := [][]int32{{1, 2}, {}, {5}, {0, 3}, {}}
+		want := [][]int32{{1, 4}, {}, {7}, {0, 5}, {}}
 		for e := range want {
 			if !slices.Equal(got[e], want[e]) {
 				t.Fatalf("expert %d has slots %v, want %v", e, got[e], want[e])

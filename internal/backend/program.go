@@ -7,8 +7,14 @@ type Program []Op
 // unless its comment says otherwise.
 type Op interface{ op() }
 
-// Rope describes rotary position embedding over dim elements:
-// angle_i = position * theta^(-2i/dim), i in [0, dim/2), in f32.
+// Rope describes rotary position embedding over Dim elements. The angles follow
+// the published arithmetic, every step rounded to f32 because far positions
+// multiply the difference:
+//
+//	angle_i = position * (1 / Theta^(2i/Dim)), i in [0, Dim/2)
+//
+// with the quotient, the power, its reciprocal and the product each rounded;
+// cosine and sine are those of the rounded angle.
 type Rope struct {
 	Dim   int
 	Theta float64

@@ -6,10 +6,11 @@ package backend
 // l * r) for every id in Counts; then l -= Presence + Frequency * count; then
 // l += bias; then ids outside Mask become -inf.
 //
-// Sample works on p = softmax(l / Temperature): the TopK largest; of these the
-// shortest run, largest first, whose sum reaches TopP; of these the ones with
-// p >= MinP * max p. Then, in that order, the first id whose running sum of
-// renormalised p exceeds U. Equal p are ordered by lower id. All sums are f64.
+// Sample works on p = softmax(l / Temperature): the TopK largest, renormalised;
+// of these the shortest run, largest first, whose sum reaches TopP; of these the
+// ones with p >= MinP * max p. Then, in that order, the first id whose running
+// sum of renormalised p exceeds U. Equal p are ordered by lower id. All sums are
+// f64.
 type Sampling struct {
 	Temperature float32 // 0: greedy, the lowest id among the largest
 	TopK        int32   // 0: all

@@ -116,10 +116,6 @@ func (b *Backend) runRoute(op *backend.Route) {
 	logits := mat{raw, gate.Rows}
 	scores := mat{raw[b.step.Rows()*gate.Rows:], gate.Rows}
 	b.linear(logits, x, b.active, gate, nil, false)
-	// Rows that take no part must not show experts of an earlier step.
-	for i := range p.ids[:b.step.Rows()*p.k] {
-		p.ids[i] = -1
-	}
 	b.pool.run(len(b.active), func(_ *worker, i int) {
 		r := b.active[i]
 		at := int(r) * p.k
@@ -131,7 +127,7 @@ func (b *Backend) runRoute(op *backend.Route) {
 func (b *Backend) runExperts(op *backend.Experts) {
 	p, x, dst := b.plan(op.Plan), b.mat(op.X), b.mat(op.Dst)
 	slots := b.step.Rows() * p.k
-	b.groups.Group(p.ids[:slots], len(op.Gate))
+	b.groups.Group(p.ids, p.k, b.active, len(op.Gate))
 
 	blocks := b.blocks[:0]
 	rowOf := grow(&b.rowOf, len(b.groups.Slots))
