@@ -43,12 +43,13 @@ class Maker:
         self.r = random.Random(seed)
         self.generation = generation
         self.calls = 0
+        self.controls = self.r.choice([0, 0, 0.3])  # how often text looks like a control token
 
     def chance(self, p):
         return self.r.random() < p
 
-    def text(self, controls=0.1, most=3):
-        parts = [self.r.choice(CONTROLS if self.chance(controls) else WORDS) for _ in range(self.r.randint(0, most))]
+    def text(self, most=3):
+        parts = [self.r.choice(CONTROLS if self.chance(self.controls) else WORDS) for _ in range(self.r.randint(0, most))]
         return self.r.choice(["", " ", "\n"]).join(parts)
 
     def number(self):
@@ -100,11 +101,9 @@ class Maker:
     def assistant(self, tools):
         m = {"role": "assistant", "content": self.content(null=0.25)}
         if self.chance(0.15):
-            m["content"] = self.r.choice(["<think>\n%s\n</think>\n%s", "%s</think>%s"]) % (self.text(0), self.text(0))
+            m["content"] = self.r.choice(["<think>\n%s\n</think>\n%s", "%s</think>%s"]) % (self.text(), self.text())
         elif self.chance(0.7):
-            m["reasoning_content"] = self.text(0)
-        elif "</think>" in json.dumps(m["content"]):
-            m["content"] = "plain"
+            m["reasoning_content"] = self.text()
         if self.chance(0.6):
             m["tool_calls"] = []
             for _ in range(self.r.randint(1, 3)):
