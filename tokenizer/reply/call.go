@@ -163,14 +163,16 @@ func (p *Parser) closeValue(c *call) {
 	c.args, f, have = c.value.close(c.args)
 	switch f {
 	case Sound:
+		return
 	case LooseValue:
 		c.mend(f)
+		return
 	case BadValue:
 		p.fail(c, f, kindText(c.value.shape.kinds), have)
-		c.err.Offset = c.at
 	default:
 		p.fail(c, f, "", "")
 	}
+	c.err.Offset = c.at
 }
 
 // isComplete reports whether every required parameter has a value.

@@ -121,26 +121,23 @@ func merge(list []Event) []Event {
 }
 
 // show writes events one a line, for comparing and reading: think, text, call
-// with its arguments (and what was repaired), bad with the fault. It checks on
-// the way that the deltas of a call add up to its arguments.
+// with its arguments (and what was repaired), bad with the fault. Deltas of calls
+// are not shown but checked.
 func show(t testing.TB, list []Event) string {
 	t.Helper()
+	checkDeltas(t, list)
+	return lines(list)
+}
+
+func lines(list []Event) string {
 	var b strings.Builder
-	args := map[int]string{}
-	names := map[int]string{}
 	for _, e := range list {
 		switch e := e.(type) {
 		case ReasoningDelta:
 			fmt.Fprintf(&b, "think %q\n", e.Text)
 		case TextDelta:
 			fmt.Fprintf(&b, "text %q\n", e.Text)
-		case ToolCallDelta:
-			args[e.Index] += e.Arguments
-			names[e.Index] += e.Name
 		case ToolCall:
-			if args[e.Index] != string(e.Arguments) || names[e.Index] != e.Name {
-				t.Errorf("call %d: deltas say %q %q, the call %q %q", e.Index, names[e.Index], args[e.Index], e.Name, e.Arguments)
-			}
 			fmt.Fprintf(&b, "call %s %s", e.Name, e.Arguments)
 			if e.Repaired != Sound {
 				fmt.Fprintf(&b, " (%v)", e.Repaired)
@@ -151,6 +148,23 @@ func show(t testing.TB, list []Event) string {
 		}
 	}
 	return b.String()
+}
+
+// checkDeltas holds the deltas of each call against the call.
+func checkDeltas(t testing.TB, list []Event) {
+	t.Helper()
+	args, names := map[int]string{}, map[int]string{}
+	for _, e := range list {
+		switch e := e.(type) {
+		case ToolCallDelta:
+			args[e.Index] += e.Arguments
+			names[e.Index] += e.Name
+		case ToolCall:
+			if args[e.Index] != string(e.Arguments) || names[e.Index] != e.Name {
+				t.Errorf("call %d: deltas say %q %q, the call %q %q", e.Index, names[e.Index], args[e.Index], e.Name, e.Arguments)
+			}
+		}
+	}
 }
 
 // check parses a message whole and in chunks and compares with lines as show

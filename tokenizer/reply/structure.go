@@ -172,18 +172,26 @@ func (p *Parser) readGap(c *call, b []byte, m mark) bool {
 	case callOpen:
 		p.stray(c, m, markSpelling[valueOpen])
 		return p.dropCall(c)
-	default:
-		if isText(m) && isBlank(b) {
-			c.word = append(c.word, b...)
-			return true
-		}
-		c.mend(MissingValueOpen)
-		gap := bytes.TrimPrefix(c.word, []byte("\n")) // the layout of GLM-4.5
-		p.beginValue(c, c.size-len(gap))
-		p.addValue(c, gap)
+	case thinkOpen, thinkClose:
+		p.openValue(c, 0)
 		return false
+	default:
+		c.word = append(c.word, b...)
+		if !isBlank(b) {
+			p.openValue(c, len(b))
+		}
 	}
 	return true
+}
+
+// openValue starts a value without <arg_value> at the text that was read instead.
+// A line end before it is the layout of GLM-4.5.
+// The call does not count the last bytes of it yet.
+func (p *Parser) openValue(c *call, last int) {
+	c.mend(MissingValueOpen)
+	text := bytes.TrimPrefix(c.word, []byte("\n"))
+	p.beginValue(c, c.size+last-len(text))
+	p.addValue(c, text)
 }
 
 // beginValue starts a value whose text starts at a byte of the call.
@@ -414,12 +422,11 @@ func (p *Parser) endInCall(stopped bool) {
 		return
 	}
 	c.last = len(c.ids)
-	whole := stopped && c.err == nil && !c.tagged && c.isComplete()
-	switch {
-	case whole && p.state == afterValue:
+	switch whole := stopped && c.err == nil && !c.tagged; {
+	case whole && p.state == afterValue && c.isComplete():
 		c.mend(MissingCallClose)
 		c.fromValue = true
-	case whole && p.state == afterCut:
+	case whole && p.state == afterCut && c.isComplete():
 		c.mend(MissingValueClose)
 		c.fromValue = true
 		c.last = c.look + 1
