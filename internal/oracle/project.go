@@ -43,10 +43,12 @@ func layerNorm(x, weight, bias []float64, eps float64) []float64 {
 	return y
 }
 
-// angle of pair i at a position (model.md 4.3): inverse frequency and product
-// are f32, as in the published models; only sine and cosine are exact.
+// angle of pair i at a position (model.md 4.3): pos / theta^(2i/dim), where the
+// exponent, the power, its inverse and the product are each rounded to f32, as
+// in the published models; only sine and cosine are exact.
 func angle(rope backend.Rope, pos int32, i int) float64 {
-	inverse := float32(math.Pow(rope.Theta, -2*float64(i)/float64(rope.Dim)))
+	exponent := float32(2*i) / float32(rope.Dim)
+	inverse := 1 / float32(math.Pow(rope.Theta, float64(exponent)))
 	return float64(float32(pos) * inverse)
 }
 

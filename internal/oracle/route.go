@@ -29,6 +29,9 @@ func (p *pass) route(op *backend.Route) {
 		}
 
 		chosen := largest(choice, op.K)
+		if len(chosen) < op.K { // NaN left too few to choose from
+			p.fail(r, backend.NonFinite)
+		}
 		plan.ids[r] = chosen
 		plan.weights[r] = expertWeights(s, chosen, op.Renorm, float64(op.Scale))
 		p.put(op.X, r, x, false)

@@ -20,7 +20,8 @@ var (
 	airGQA  = gqa{"bias without norm", 17, 3, 3, 10, 10, true, false}
 	tinyGQA = gqa{"tiny", 1, 1, 1, 2, 2, false, false}
 	wideGQA = gqa{"wide", 259, 12, 1, 18, 8, true, true}
-	gqas    = []gqa{oddGQA, airGQA, tinyGQA, wideGQA}
+	manyGQA = gqa{"many heads", 9, 51, 3, 4, 2, false, true}
+	gqas    = []gqa{oddGQA, airGQA, tinyGQA, wideGQA, manyGQA}
 )
 
 // attendUnits allows for scores of a dozen or two, whose rounding is multiplied
@@ -184,9 +185,9 @@ func (s suite) failsAlone(t *testing.T, sc scene, bad key, want backend.Health) 
 	for k, h := range have.health {
 		switch {
 		case k == bad && h&want == 0:
-			t.Errorf("sequence %d, position %d is %v, want %v", k.seq, k.pos, h, want)
+			t.Errorf("%v is %v, want %v", k, h, want)
 		case k != bad && h != 0:
-			t.Errorf("sequence %d, position %d is %v too", k.seq, k.pos, h)
+			t.Errorf("%v is %v too", k, h)
 		}
 	}
 	for _, name := range []string{"o", "log-probability"} {
@@ -235,7 +236,7 @@ func (s suite) unwrittenKey(t *testing.T, mla bool) {
 			want = backend.NonFinite
 		}
 		if h != want {
-			t.Errorf("sequence %d, position %d is %v, want %v", k.seq, k.pos, h, want)
+			t.Errorf("%v is %v, want %v", k, h, want)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (s suite) logits(t *testing.T) {
 			o := s.failsAlone(t, sampled(logitsScene(logitsOf{131, 17, 127}, spike(bad, 17, 3, c.value), asF32)), bad, backend.NonFinite)
 			for k, id := range o.lists["id"] {
 				if (id[0] == -1) != (k == bad) {
-					t.Errorf("sequence %d, position %d sampled %d", k.seq, k.pos, id[0])
+					t.Errorf("%v sampled %d", k, id[0])
 				}
 			}
 		})
@@ -143,16 +143,16 @@ func (s suite) logitsBadWeight(t *testing.T, id int, want backend.Health) {
 	o := s.rig(t, sampled(sc)).play(ragged, variation{})
 	for k, h := range o.health {
 		if h != want {
-			t.Errorf("sequence %d, position %d is %v, want %v", k.seq, k.pos, h, want)
+			t.Errorf("%v is %v, want %v", k, h, want)
 		}
 		if have := o.lists["id"][k][0]; (have >= 0) != (want == 0) || have >= 127 {
-			t.Errorf("sequence %d, position %d sampled %d", k.seq, k.pos, have)
+			t.Errorf("%v sampled %d", k, have)
 		}
 	}
 }
 
-// logitsSubset wants three rows only, one of them padding: the padding row's
-// logits are not written and nothing is sampled for it.
+// logitsSubset wants few rows only, one of them twice and one of them padding:
+// the padding row's logits are not written and nothing is sampled for it.
 func (s suite) logitsSubset(t *testing.T) {
 	sc := sampled(logitsScene(logitsOf{131, 17, 131}, nil, asF32))
 	r := s.rig(t, sc)
@@ -169,34 +169,22 @@ func (s suite) logitsSubset(t *testing.T) {
 			logits = b.id
 		}
 	}
-	step := ragged.step(pageTable(r.scene.pages, 0), r.scene.pageSize, r.ids(variation{}))
-	step.Out = []int32{at(chosen[0]), padding, at(chosen[1])}
-	step.Sampling = make([]backend.Sampling, 3)
+	step := r.step(ragged, variation{})
+	step.Out = []int32{at(chosen[0]), padding, at(chosen[1]), at(chosen[0])}
+	step.Sampling = make([]backend.Sampling, 4)
 	r.prepare(ragged, variation{}, pageTable(r.scene.pages, 0), &snapshot{})
-	res := start(t, r, step)
-	have := r.b.Read(logits, 4)
-	for i, want := range [][]float32{full.rows["o"][chosen[0]], fill(131, poison), full.rows["o"][chosen[1]], fill(131, poison)} {
+	res := r.run(step)
+	have := r.b.Read(logits, 5)
+	for i, want := range [][]float32{full.rows["o"][chosen[0]], fill(131, poison), full.rows["o"][chosen[1]], full.rows["o"][chosen[0]], fill(131, poison)} {
 		if !sameBits(have[i*131:(i+1)*131], want) {
 			t.Errorf("logits of out row %d are not those of its row", i)
 		}
 	}
-	want := []int32{full.lists["id"][chosen[0]][0], -1, full.lists["id"][chosen[1]][0]}
+	first, second := full.lists["id"][chosen[0]][0], full.lists["id"][chosen[1]][0]
+	want := []int32{first, -1, second, first}
 	if !slices.Equal(res.ID, want) {
 		t.Errorf("ids = %v, want %v", res.ID, want)
 	}
-}
-
-// start runs one step and returns its result.
-func start(t testing.TB, r *rig, step *backend.Step) *backend.Result {
-	t.Helper()
-	if err := r.b.Start(r.program, step, r.pages); err != nil {
-		t.Fatalf("start: %v", err)
-	}
-	res, err := r.b.Wait()
-	if err != nil {
-		t.Fatalf("wait: %v", err)
-	}
-	return res
 }
 
 // failedRowSamplesNothing: a row whose final hidden state is not finite samples
@@ -216,7 +204,7 @@ func (s suite) failedRowSamplesNothing(t *testing.T) {
 	o := s.rig(t, sc).play(ragged, variation{})
 	for k, id := range o.lists["id"] {
 		if (id[0] == -1) != (k == bad) {
-			t.Errorf("sequence %d, position %d sampled %d", k.seq, k.pos, id[0])
+			t.Errorf("%v sampled %d", k, id[0])
 		}
 	}
 }

@@ -190,7 +190,7 @@ func (s suite) indexUpToK(t *testing.T) {
 			want = []int32{0, 2, 3, 4, 5, 6} // 0 is the sixth best, because 1 is a NaN
 		}
 		if have := o.lists["selection"][k]; !slices.Equal(have, want) {
-			t.Errorf("selection of sequence %d, position %d = %v, want %v", k.seq, k.pos, have, want)
+			t.Errorf("selection of %v = %v, want %v", k, have, want)
 		}
 	}
 }

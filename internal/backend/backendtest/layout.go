@@ -27,7 +27,7 @@ type layout struct {
 // maxRows bounds the rows of every layout; guardRows lie after them in every
 // buffer and belong to no step. maxSeqs bounds the sequences.
 const (
-	maxRows   = 40
+	maxRows   = 72
 	guardRows = 3
 	maxSeqs   = 4
 )
@@ -42,8 +42,11 @@ var (
 	plain = layout{name: "plain", spans: []span{{0, 0, 16, 0}, {1, 16, 32, 0}}}
 )
 
+// crowd has more rows than a tile of rows holds.
+var crowd = layout{name: "crowd", spans: []span{{3, 0, 23, 1}, {1, 3, 20, 0}, {2, 9, 10, 1}, {0, 0, 22, 0}}, tail: 2}
+
 // standard are the layouts that every operation is compared on.
-var standard = []layout{single, decode, ragged, plain}
+var standard = []layout{single, decode, ragged, plain, crowd}
 
 // rows lists the key of every row; a padding row has none.
 func (l layout) rows() []*key {

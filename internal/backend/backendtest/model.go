@@ -128,6 +128,7 @@ func (s suite) model(t *testing.T) {
 			for _, format := range []backend.KVFormat{backend.KVF32, backend.KVBF16} {
 				t.Run("Chunked/"+format.String(), func(t *testing.T) { s.chunked(t, m.scene(format)) })
 			}
+			t.Run("HandOff", func(t *testing.T) { s.handOff(t, m.scene(backend.KVF32)) })
 		})
 	}
 }
@@ -168,5 +169,54 @@ func (s suite) chunked(t *testing.T, sc scene) {
 				o.mustEqual(t, want, l.keys()...)
 			}
 		})
+	}
+}
+
+// handOff computes the first half of a sequence on one backend, carries its
+// pages over byte for byte, and computes the second half on the other: from the
+// backend under test to the oracle and back.
+func (s suite) handOff(t *testing.T, sc scene) {
+	const half, all = 10, 19
+	first := layout{name: "first half", spans: []span{{1, 0, half, 0}}}
+	second := layout{name: "second half", spans: []span{{1, half, all, 0}}}
+	want := reference(t, sc).play(layout{name: "one shot", spans: []span{{1, 0, all, 0}}}, variation{})
+	for k := range want.health {
+		if k.pos < half {
+			want.forget(k)
+		}
+	}
+	for _, d := range []struct {
+		name     string
+		from, to *rig
+	}{
+		{"to the oracle", s.rig(t, sc), reference(t, sc)},
+		{"from the oracle", reference(t, sc), s.rig(t, sc)},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			d.from.play(first, variation{})
+			// The receiver's page table is another one.
+			from, to := pageTable(d.from.scene.pages, 0)[1], pageTable(d.to.scene.pages, 9)[1]
+			d.to.fillPages(second, variation{pageSeed: 9}, pageTable(d.to.scene.pages, 9))
+			for i := range (half + 3) / 4 {
+				if err := d.to.pages.Import(int(to[i]), d.from.pages.Export(nil, int(from[i]))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			have := d.to.play(second, variation{pageSeed: 9, keepPages: true})
+			have.mustBeNear(t, want, modelUnits, sc.format)
+			have.mustBeHealthy(t)
+		})
+	}
+}
+
+// forget drops a row.
+func (o *outcome) forget(k key) {
+	delete(o.health, k)
+	delete(o.top, k)
+	for _, rows := range o.rows {
+		delete(rows, k)
+	}
+	for _, lists := range o.lists {
+		delete(lists, k)
 	}
 }

@@ -3,9 +3,7 @@ package backendtest
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
-	"testing"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 )
@@ -109,7 +107,7 @@ func rowKey(rows []*key, outs []key, out bool, i int) *key {
 func describe(k *key, i, rows int) string {
 	switch {
 	case k != nil:
-		return fmt.Sprintf("sequence %d, position %d", k.seq, k.pos)
+		return k.String()
 	case i < rows:
 		return "padding"
 	}
@@ -168,122 +166,4 @@ func (r *rig) collectPages(o *outcome, l layout, table [maxSeqs][]int32, failed 
 		}
 		o.spoilt = append(o.spoilt, fmt.Sprintf("page %d (%s), byte %d was written", p, owner, at))
 	}
-}
-
-func sameBits(a, b []float32) bool {
-	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
-}
-
-// mustBeClean fails the test for every place that should not have changed.
-func (o *outcome) mustBeClean(t testing.TB) {
-	t.Helper()
-	for _, s := range o.spoilt {
-		t.Errorf("%s: %s", o.layout.name, s)
-	}
-}
-
-// mustBeHealthy fails the test for every row that failed.
-func (o *outcome) mustBeHealthy(t testing.TB) {
-	t.Helper()
-	for k, h := range o.health {
-		if h != 0 {
-			t.Errorf("%s: sequence %d, position %d: %v", o.layout.name, k.seq, k.pos, h)
-		}
-	}
-}
-
-// mustEqual compares bits of the given keys.
-func (o *outcome) mustEqual(t testing.TB, want *outcome, keys ...key) {
-	t.Helper()
-	for _, k := range keys {
-		for name, rows := range want.rows {
-			w, ok := rows[k]
-			if h := o.rows[name][k]; ok && !sameBits(h, w) {
-				i := 0
-				for i < min(len(h), len(w))-1 && math.Float32bits(h[i]) == math.Float32bits(w[i]) {
-					i++
-				}
-				t.Errorf("%s: %s of sequence %d, position %d moved: element %d is %v, was %v", o.layout.name, name, k.seq, k.pos, i, at(h, i), at(w, i))
-			}
-		}
-		for name, lists := range want.lists {
-			if w, ok := lists[k]; ok && !slices.Equal(o.lists[name][k], w) {
-				t.Errorf("%s: %s of sequence %d, position %d moved: %v, was %v", o.layout.name, name, k.seq, k.pos, o.lists[name][k], w)
-			}
-		}
-		if o.health[k] != want.health[k] {
-			t.Errorf("%s: health of sequence %d, position %d: %v, was %v", o.layout.name, k.seq, k.pos, o.health[k], want.health[k])
-		}
-		if !slices.Equal(o.top[k], want.top[k]) {
-			t.Errorf("%s: top of sequence %d, position %d: %v, was %v", o.layout.name, k.seq, k.pos, o.top[k], want.top[k])
-		}
-	}
-}
-
-func at(v []float32, i int) any {
-	if i < len(v) {
-		return v[i]
-	}
-	return "absent"
-}
-
-// unit is the rounding of f32, relative.
-const unit = 0x1p-24
-
-// mustBeNear compares every row with the reference. The bound is relative to the
-// largest element of the reference's row: with random operands that element is
-// about as large as the sum of the absolute terms divided by the root of their
-// number, and f32 sums of a few hundred terms stay within a few dozen units of it.
-//
-// Lists are compared as they are. A plane in bf16 must be a correct rounding of
-// some value within the bound.
-func (o *outcome) mustBeNear(t testing.TB, want *outcome, units float64, format backend.KVFormat) {
-	t.Helper()
-	for name, rows := range want.rows {
-		bf16 := format == backend.KVBF16 && len(name) > 5 && name[:5] == "plane"
-		for k, w := range rows {
-			h := o.rows[name][k]
-			if len(h) != len(w) {
-				t.Errorf("%s: %s of sequence %d, position %d has %d elements, want %d", o.layout.name, name, k.seq, k.pos, len(h), len(w))
-				continue
-			}
-			bound := units * unit * largestOf(w)
-			for i := range w {
-				if !within(h[i], w[i], bound, bf16) {
-					t.Errorf("%s: %s of sequence %d, position %d, element %d = %v, want %v within %.3g", o.layout.name, name, k.seq, k.pos, i, h[i], w[i], bound)
-					break
-				}
-			}
-		}
-	}
-	for name, lists := range want.lists {
-		for k, w := range lists {
-			if h := o.lists[name][k]; !slices.Equal(h, w) {
-				t.Errorf("%s: %s of sequence %d, position %d = %v, want %v", o.layout.name, name, k.seq, k.pos, h, w)
-			}
-		}
-	}
-}
-
-// largestOf is the largest finite absolute value.
-func largestOf(v []float32) float64 {
-	m := 0.0
-	for _, x := range v {
-		if a := math.Abs(float64(x)); a > m && !math.IsInf(a, 0) {
-			m = a
-		}
-	}
-	return m
-}
-
-func within(have, want float32, bound float64, bf16 bool) bool {
-	switch {
-	case math.IsInf(float64(want), 0):
-		return have == want
-	case want != want:
-		return have != have
-	case bf16:
-		return have >= roundBF16(float32(float64(want)-bound)) && have <= roundBF16(float32(float64(want)+bound))
-	}
-	return math.Abs(float64(have)-float64(want)) <= bound
 }

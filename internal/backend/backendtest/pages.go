@@ -198,9 +198,9 @@ func (s suite) tags(t *testing.T) {
 	other := int(pageTable(r.scene.pages, 0)[1][0])
 	check := func(what string, tag uint64, want backend.Health) {
 		t.Helper()
-		step := single.step(pageTable(r.scene.pages, 0), r.scene.pageSize, r.ids(variation{}))
+		step := r.step(single, variation{})
 		step.Tag[0] = tag
-		if res := start(t, r, step); res.Health[0] != want {
+		if res := r.run(step); res.Health[0] != want {
 			t.Errorf("%s: tag %d is %v, want %v", what, tag, res.Health[0], want)
 		}
 	}

@@ -22,7 +22,8 @@ var (
 	oddLatent  = latent{"odd", 33, 17, 3, 7, 6, 5, 9, 3, 10, 5, 4}
 	tinyLatent = latent{"tiny", 1, 1, 1, 1, 2, 1, 1, 1, 2, 1, 2}
 	wideLatent = latent{"wide", 257, 131, 5, 33, 8, 130, 31, 5, 36, 9, 8}
-	latents    = []latent{oddLatent, tinyLatent, wideLatent}
+	manyLatent = latent{"many heads", 9, 5, 35, 3, 2, 7, 3, 33, 4, 5, 2}
+	latents    = []latent{oddLatent, tinyLatent, wideLatent, manyLatent}
 )
 
 var testRope = 10000.0
@@ -151,7 +152,7 @@ func mustBe(t testing.TB, k key, what string, have []float32, want []float64) {
 	t.Helper()
 	for i := range want {
 		if d := math.Abs(float64(have[i]) - want[i]); !(d <= 1e-5*max(1, math.Abs(want[i]))) {
-			t.Errorf("%s of sequence %d, position %d = %v, want %v", what, k.seq, k.pos, have, want)
+			t.Errorf("%s of %v = %v, want %v", what, k, have, want)
 			return
 		}
 	}

@@ -200,9 +200,9 @@ type variation struct {
 	target *key
 	nan    bool
 
-	pageSeed  int  // another scatter of the pages
-	keepPages bool // the pages stay as the last play left them
-	tamper    func(*backend.Step)
+	pageSeed  int                 // another scatter of the pages
+	keepPages bool                // the pages stay as the last play left them
+	tamper    func(*backend.Step) // changes the step, or tags, last
 }
 
 func (v variation) changes(k key) bool { return v.target != nil && *v.target != k }
@@ -244,29 +244,42 @@ func (r *rig) ids(v variation) func(key) int32 {
 func (r *rig) play(l layout, v variation) *outcome {
 	r.t.Helper()
 	table := pageTable(r.scene.pages, v.pageSeed)
-	step := l.step(table, r.scene.pageSize, r.ids(v))
-	if r.scene.sampling != nil {
-		for _, k := range l.outKeys() {
-			s := r.scene.sampling(k)
-			if v.changes(k) {
-				s = backend.Sampling{Temperature: 0.3, U: 0.9, Top: 1}
-			}
-			step.Sampling = append(step.Sampling, s)
-		}
-	}
+	step := r.step(l, v)
+	before := &snapshot{}
+	r.prepare(l, v, table, before)
 	if v.tamper != nil {
 		v.tamper(step)
 	}
-	before := &snapshot{}
-	r.prepare(l, v, table, before)
+	return r.collect(l, step, table, before, r.run(step))
+}
+
+// step is the step of a layout in this scene.
+func (r *rig) step(l layout, v variation) *backend.Step {
+	step := l.step(pageTable(r.scene.pages, v.pageSeed), r.scene.pageSize, r.ids(v))
+	if r.scene.sampling == nil {
+		return step
+	}
+	for _, k := range l.outKeys() {
+		s := r.scene.sampling(k)
+		if v.changes(k) {
+			s = backend.Sampling{Temperature: 0.3, U: 0.9, Top: 1}
+		}
+		step.Sampling = append(step.Sampling, s)
+	}
+	return step
+}
+
+// run computes one step.
+func (r *rig) run(step *backend.Step) *backend.Result {
+	r.t.Helper()
 	if err := r.b.Start(r.program, step, r.pages); err != nil {
-		r.t.Fatalf("%s: start: %v", l.name, err)
+		r.t.Fatalf("start: %v", err)
 	}
 	res, err := r.b.Wait()
 	if err != nil {
-		r.t.Fatalf("%s: wait: %v", l.name, err)
+		r.t.Fatalf("wait: %v", err)
 	}
-	return r.collect(l, step, table, before, res)
+	return res
 }
 
 // snapshot is everything a play wrote before its step.

@@ -99,11 +99,11 @@ func (s suite) route(t *testing.T) {
 			o := s.rig(t, c.d.scene()).play(ragged, variation{})
 			for _, k := range ragged.keys() {
 				if have := o.lists["plan experts"][k]; !slices.Equal(have, c.ids) {
-					t.Fatalf("experts of sequence %d, position %d = %v, want %v", k.seq, k.pos, have, c.ids)
+					t.Fatalf("experts of %v = %v, want %v", k, have, c.ids)
 				}
 				for j, have := range o.rows["plan weights"][k] {
 					if d := math.Abs(float64(have) - c.weights[j]); !(d <= 3e-5*c.weights[j]) {
-						t.Fatalf("weights of sequence %d, position %d = %v, want %v", k.seq, k.pos, o.rows["plan weights"][k], c.weights)
+						t.Fatalf("weights of %v = %v, want %v", k, o.rows["plan weights"][k], c.weights)
 					}
 				}
 			}
@@ -172,6 +172,7 @@ func (s suite) experts(t *testing.T) {
 		s.formula(t, expertsScene(d, 5, 0, false, asF32), mlpUnits, ragged, single)
 	})
 	t.Run("OrderOfSelection", s.expertOrder)
+	t.Run("TooFewUsableExpertsFailRow", s.tooFewExperts)
 	t.Run("WeightsApply", s.expertWeights)
 }
 
@@ -203,9 +204,35 @@ func (s suite) expertOrder(t *testing.T) {
 		o := s.rig(t, scalarExperts(fill(3, 40), bias, values, false, 1)).play(ragged, variation{})
 		for _, k := range ragged.keys() {
 			if have := o.rows["y"][k][0]; have != 1 {
-				t.Errorf("experts %v: sequence %d, position %d = %v, want 1", order, k.seq, k.pos, have)
+				t.Errorf("experts %v: %v = %v, want 1", order, k, have)
 				break
 			}
+		}
+	}
+}
+
+// tooFewExperts: a row for which fewer than K experts have a number to compare
+// has no defined output. It fails, and alone.
+func (s suite) tooFewExperts(t *testing.T) {
+	bad := key{2, 12}
+	d := routing{hidden: 2, experts: 3, k: 2, scale: 1, gate: []float32{1, 0, 1, 0, 0, 1}, bias: fill(3, 7)}
+	d.h = func(k key) []float32 {
+		if k == bad {
+			return []float32{nan, 1}
+		}
+		return []float32{1, 2}
+	}
+	sc := expertsScene(d, 3, 0, false, asF32)
+	build := sc.build
+	sc.build = func(r *rig) backend.Program {
+		program := build(r)
+		y := program[1].(*backend.Experts).Dst
+		return append(program, &backend.FinalNorm{H: y, Norm: r.vector("final norm", 2), Eps: 1e-5, Dst: r.out("n", 2)})
+	}
+	o := s.rig(t, sc).play(ragged, variation{})
+	for k, h := range o.health {
+		if (h == backend.NonFinite) != (k == bad) {
+			t.Errorf("%v is %v", k, h)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (s suite) adjustLogits(t *testing.T) {
 			o := s.rig(t, sc).play(ragged, variation{})
 			for _, k := range ragged.keys() {
 				if have := o.rows["l"][k]; !slices.Equal(have, c.want) {
-					t.Fatalf("sequence %d, position %d = %v, want %v", k.seq, k.pos, have, c.want)
+					t.Fatalf("%v = %v, want %v", k, have, c.want)
 				}
 			}
 			o.mustBeHealthy(t)
@@ -193,7 +193,7 @@ func (s suite) sample(t *testing.T) {
 		o := s.rig(t, sc).play(ragged, variation{})
 		for k, id := range o.lists["id"] {
 			if id[0] != -1 || !sameBits(o.rows["l"][k], []float32{1, 2, 3, 4, 5}) {
-				t.Errorf("sequence %d, position %d sampled %d without parameters", k.seq, k.pos, id[0])
+				t.Errorf("%v sampled %d without parameters", k, id[0])
 			}
 		}
 		o.mustBeClean(t)
@@ -219,7 +219,7 @@ func mustHaveTop(t testing.TB, k key, have, want []backend.TokenProb) {
 		ok = have[i].ID == want[i].ID && math.Abs(float64(have[i].LogProb-want[i].LogProb)) < 1e-5
 	}
 	if !ok {
-		t.Errorf("top of sequence %d, position %d = %v, want %v", k.seq, k.pos, have, want)
+		t.Errorf("top of %v = %v, want %v", k, have, want)
 	}
 }
 
@@ -272,7 +272,7 @@ func (s suite) draw(t *testing.T) {
 			o := s.rig(t, sc).play(ragged, variation{})
 			for _, k := range ragged.keys() {
 				if have := o.lists["id"][k][0]; have != c.want {
-					t.Fatalf("sequence %d, position %d drew %d, want %d", k.seq, k.pos, have, c.want)
+					t.Fatalf("%v drew %d, want %d", k, have, c.want)
 				}
 			}
 			o.mustBeHealthy(t)
@@ -292,6 +292,7 @@ func (s suite) topLogProbs(t *testing.T) {
 		{backend.Sampling{Temperature: 0.1, TopK: 1, U: 0.5, Top: 3}, []backend.TokenProb{{ID: 1, LogProb: float32(-ln2)}, {ID: 2, LogProb: float32(-2 * ln2)}, {ID: 0, LogProb: float32(-3 * ln2)}}},
 		{backend.Sampling{Top: 4}, []backend.TokenProb{{ID: 1, LogProb: float32(-ln2)}, {ID: 2, LogProb: float32(-2 * ln2)}, {ID: 0, LogProb: float32(-3 * ln2)}, {ID: 3, LogProb: float32(-3 * ln2)}}},
 		{backend.Sampling{Temperature: 1}, nil},
+		{backend.Sampling{Top: 4, Mask: []uint64{0b00011}}, []backend.TokenProb{{ID: 1, LogProb: float32(math.Log(0.8))}, {ID: 0, LogProb: float32(math.Log(0.2))}}},
 		{backend.Sampling{Top: 1, Mask: []uint64{0b11001}}, []backend.TokenProb{{ID: 0, LogProb: float32(-ln2)}}},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

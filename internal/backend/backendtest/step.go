@@ -9,20 +9,25 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 )
 
-// stepScene embeds, projects and attends, so that a step has everything to get
-// wrong.
+// stepScene embeds, projects, attends and samples, so that a step has everything
+// to get wrong.
 func stepScene() scene {
 	d := oddLatent
 	return scene{
-		planes: []plane{{width: d.c + d.rope, fill: rows("latent", d.c+d.rope, 1), writes: true}},
-		causal: true,
+		planes:   []plane{{width: d.c + d.rope, fill: rows("latent", d.c+d.rope, 1), writes: true}},
+		causal:   true,
+		sampling: func(key) backend.Sampling { return backend.Sampling{Presence: 1, Counts: counts(3), Top: 1} },
 		build: func(r *rig) backend.Program {
 			h := r.out("h", d.hidden)
+			n, l := r.out("n", d.hidden), r.outRows("l", r.scene.vocab, nil, true)
 			project := r.mlaProject(d, usualNorms, h, 0)
 			return backend.Program{
 				&backend.Embed{Table: r.load("embed", r.scene.vocab, d.hidden), Dst: h},
 				project,
 				r.mlaAttend(d, project.Q, 0, 0, d.scale()),
+				&backend.FinalNorm{H: h, Norm: r.vector("final norm", d.hidden), Eps: 1e-5, Dst: n},
+				&backend.Logits{N: n, Head: r.load("head", r.scene.vocab, d.hidden), Valid: r.scene.vocab, Dst: l},
+				&backend.AdjustLogits{L: l}, &backend.Sample{L: l},
 			}
 		},
 	}
@@ -47,9 +52,9 @@ func (s suite) echo(t *testing.T) {
 	}
 	for _, epoch := range []uint64{1, 1<<63 + 9} {
 		r.prepare(ragged, variation{}, pageTable(r.scene.pages, 0), &snapshot{})
-		step := ragged.step(pageTable(r.scene.pages, 0), r.scene.pageSize, r.ids(variation{}))
+		step := r.step(ragged, variation{})
 		step.Epoch = epoch
-		res := start(t, r, step)
+		res := r.run(step)
 		if res.Epoch != epoch || !slices.Equal(res.Tag, step.Tag) || res.Aborted {
 			t.Errorf("epoch %d, tags %v, aborted %v, want %d, %v, false", res.Epoch, res.Tag, res.Aborted, epoch, step.Tag)
 		}
@@ -92,7 +97,7 @@ func (s suite) stepErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := s.rig(t, stepScene())
-			step := ragged.step(pageTable(r.scene.pages, 0), r.scene.pageSize, r.ids(variation{}))
+			step := r.step(ragged, variation{})
 			c.tamper(step)
 			before := &snapshot{}
 			r.prepare(ragged, variation{}, pageTable(r.scene.pages, 0), before)
@@ -121,7 +126,7 @@ func (s suite) stepErrors(t *testing.T) {
 	t.Run("ForeignPages", func(t *testing.T) {
 		r := s.rig(t, stepScene())
 		r.pages = strangePages{r.pages}
-		step := ragged.step(pageTable(r.scene.pages, 0), r.scene.pageSize, r.ids(variation{}))
+		step := r.step(ragged, variation{})
 		if err := r.b.Start(r.program, step, r.pages); err == nil {
 			t.Error("a step started on pages of another backend")
 			r.b.Wait()
@@ -136,14 +141,7 @@ type strangePages struct{ backend.Pages }
 // step's own pages, but others stay, no id is sampled, and the next step is as
 // good as ever.
 func (s suite) abort(t *testing.T) {
-	sc := stepScene()
-	build := sc.build
-	sc.build = func(r *rig) backend.Program {
-		program := build(r)
-		return append(program, &backend.Sample{L: r.outRows("l", 7, rows("l", 7, 1), false)})
-	}
-	sc.sampling = func(key) backend.Sampling { return backend.Sampling{} }
-	r := s.rig(t, sc)
+	r := s.rig(t, stepScene())
 	want := r.play(ragged, variation{})
 
 	var word atomic.Bool
@@ -158,7 +156,7 @@ func (s suite) abort(t *testing.T) {
 	}
 	for k, id := range o.lists["id"] {
 		if id[0] != -1 {
-			t.Errorf("an aborted step sampled %d at sequence %d, position %d", id[0], k.seq, k.pos)
+			t.Errorf("an aborted step sampled %d at %v", id[0], k)
 		}
 	}
 	o.mustBeClean(t)
@@ -178,13 +176,14 @@ func (s suite) tagMismatch(t *testing.T) {
 	want := r.play(ragged, variation{})
 	for _, page := range []int{0, 2, 5} {
 		mismatch := func(st *backend.Step) { r.pages.SetTag(int(st.Pages[3*st.Stride+page]), foreign) }
-		o := r.playTagged(ragged, mismatch)
+		o := r.play(ragged, variation{tamper: mismatch})
 		o.mustBeClean(t)
 		for _, k := range ragged.keys() {
 			if k.seq != 2 {
 				o.mustEqual(t, want, k)
-			} else if o.health[k] != backend.TagMismatch {
-				t.Errorf("sequence 2, position %d is %v, want %v", k.pos, o.health[k], backend.TagMismatch)
+			} else if o.health[k] != backend.TagMismatch || o.lists["id"][k][0] != -1 {
+				t.Errorf("%v is %v and sampled %v, want %v and -1", k, o.health[k], o.lists["id"][k], backend.TagMismatch)
+				break
 			}
 		}
 	}
@@ -193,24 +192,13 @@ func (s suite) tagMismatch(t *testing.T) {
 		o.mustBeClean(t)
 		for _, k := range ragged.keys() {
 			if (o.health[k] == backend.TagMismatch) != (k.seq == 1) {
-				t.Errorf("sequence %d, position %d is %v", k.seq, k.pos, o.health[k])
+				t.Errorf("%v is %v", k, o.health[k])
 			}
 		}
 	})
 	t.Run("PageBeyondTheEnd", func(t *testing.T) {
 		// A page that the sequence does not reach yet may be anybody's.
-		o := r.playTagged(ragged, func(st *backend.Step) { st.Pages[1*st.Stride+4] = st.Pages[0] })
+		o := r.play(ragged, variation{tamper: func(st *backend.Step) { st.Pages[1*st.Stride+4] = st.Pages[0] }})
 		o.mustBeHealthy(t)
 	})
-}
-
-// playTagged plays with a change of tags after the pages were filled.
-func (r *rig) playTagged(l layout, change func(*backend.Step)) *outcome {
-	r.t.Helper()
-	table := pageTable(r.scene.pages, 0)
-	step := l.step(table, r.scene.pageSize, r.ids(variation{}))
-	before := &snapshot{}
-	r.prepare(l, variation{}, table, before)
-	change(step)
-	return r.collect(l, step, table, before, start(r.t, r, step))
 }
