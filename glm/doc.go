@@ -19,6 +19,6 @@
 //
 // An [Inspection] of a directory without weight files, or of a model whose files
 // are in a layout that is not understood, is computed from config.json: its
-// Checked field says which. Cache sizes are of the main layers; MTP layers and
-// the vision tower cache more.
+// Checked field says which. Cache sizes are of the main layers; using MTP
+// layers takes more.
 package glm

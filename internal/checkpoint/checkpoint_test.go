@@ -75,6 +75,11 @@ func TestOpen(t *testing.T) {
 					if cap(x.Data) != len(x.Data) {
 						t.Fatalf("%s: appending would write into the next tensor", p.name)
 					}
+					for i, v := range x.Scale.Float32s() {
+						if v != x.Scale.At(i) {
+							t.Fatalf("%s: scale %d is %g as a slice, %g alone", p.name, i, v, x.Scale.At(i))
+						}
+					}
 					if (x.Scale.Kind != ScaleNone) != (x.DType == F8) {
 						t.Fatalf("%s: %s with scale %s", p.name, x.DType, x.Scale.Kind)
 					}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -42,7 +43,7 @@ func TestMalformed(t *testing.T) {
 
 	names, sums := make(map[string]bool), make(map[[32]byte]string)
 	for _, b := range all {
-		sum := filesSum(t, b.files)
+		sum := filesSum(b.files)
 		if other, dup := sums[sum]; dup || names[b.name] {
 			t.Fatalf("%q is there twice (%q)", b.name, other)
 		}
@@ -73,11 +74,11 @@ func TestMalformedBaseline(t *testing.T) {
 	}
 }
 
-func filesSum(t *testing.T, files map[string][]byte) [32]byte {
-	t.Helper()
+func filesSum(files map[string][]byte) [32]byte {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		h.Write(mustJSON(t, []any{name, files[name]}))
+		fmt.Fprintf(h, "%q %d\n", name, len(files[name]))
+		h.Write(files[name])
 	}
 	return [32]byte(h.Sum(nil))
 }
@@ -171,13 +172,13 @@ func group(weights map[string]any) map[string]any {
 	return quantised(map[string]any{"quant_method": "compressed-tensors", "config_groups": map[string]any{"group_0": map[string]any{"weights": weights}}})
 }
 
-// brokenConfigs are configurations whose text is sound and whose values are not.
+// brokenConfigs are configurations whose text is sound and whose values are not:
+// refused before anybody looks for weights.
 func brokenConfigs(t testing.TB) []broken {
 	var out []broken
-	weights := baseline(t).files(t)[singleFile]
 	add := func(name, field string, config map[string]any) {
 		out = append(out, broken{name: "config " + name, field: field,
-			files: map[string][]byte{configFile: mustJSON(t, config), singleFile: weights}})
+			files: map[string][]byte{configFile: mustJSON(t, config)}})
 	}
 	dsa := func(key string, v any, field string) {
 		name := "absent"
@@ -268,6 +269,20 @@ func brokenConfigs(t testing.TB) []broken {
 	gqa("layer type", "layer_types[0]", "layer_types", []any{"sliding_attention", "full_attention"})
 	add("gqa no head_dim and none to derive", "head_dim", with(with(tinyGQA(), "head_dim", del), "hidden_size", 97))
 	add("lite no q_lora_rank", "q_lora_rank", with(tinyLite(), "q_lora_rank", nil))
+
+	next := func(name, field, key string, v any) { add("next "+name, field, with(tinyNext(), key, v)) }
+	next("that runs nowhere", "model_type", "unknown", 1)
+	next("rotated dims", "qk_rope_head_dim", "qk_rope_head_dim", 8)
+	next("no layer types", "layer_types", "layer_types", del)
+	next("strange layer", "layer_types[0]", "layer_types", []any{"rnn", "linear_attention", "linear_attention", "full_attention"})
+	next("pool that does not divide", "index_kpool", "index_kpool", 3)
+	next("no pool", "index_kpool", "index_kpool", del)
+	next("no streams", "hc_mult", "hc_mult", 0)
+	next("no clamp", "swiglu_limit", "swiglu_limit", del)
+	next("no linear attention", "linear_attn_config", "linear_attn_config", del)
+	next("no heads", "linear_attn_config.num_heads", "linear_attn_config", map[string]any{"head_dim": 16, "short_conv_kernel_size": 4})
+	next("text of a word", "text_config", "text_config", "x")
+	next("vision without depth", "vision_config.depth", "vision_config", map[string]any{})
 
 	gen := func(name, field string, g map[string]any) {
 		f := baseline(t)

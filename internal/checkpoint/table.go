@@ -55,7 +55,11 @@ func (t *table) read(open func(name string) (header []byte, size int64, err erro
 			return err
 		}
 	}
-	return t.complete()
+	if err := t.complete(); err != nil {
+		return err
+	}
+	t.layout.where = nil // megabytes of names, now in byName
+	return nil
 }
 
 // complete checks that every tensor of the index was found in its file.
