@@ -95,10 +95,11 @@ func (o *outcome) mustEqual(t testing.TB, want *outcome, keys ...key) {
 // unit is the rounding of f32, relative.
 const unit = 0x1p-24
 
-// mustBeNear compares every row with the reference. The bound is relative to the
-// largest element of the reference's row: with random operands that element is
-// about as large as the sum of the absolute terms divided by the root of their
-// number, and f32 sums of a few hundred terms stay within a few dozen units of it.
+// mustBeNear compares every row with the reference. The bound is a number of
+// units of the largest element of the reference's row, or of the root mean square
+// of all rows if that is larger: the sum of the absolute terms is about that
+// large times the root of their number, so f32 sums of a few hundred terms in any
+// order stay within ten units or so of it, and a wrong formula does not.
 //
 // Lists are compared as they are. A plane in bf16 must be a correct rounding of
 // some value within the bound.
@@ -106,6 +107,7 @@ func (o *outcome) mustBeNear(t testing.TB, want *outcome, units float64, format 
 	t.Helper()
 	c := complaints{t: t, where: o.layout.name}
 	for name, rows := range want.rows {
+		typical := rootMeanSquare(rows)
 		bf16 := format == backend.KVBF16 && strings.HasPrefix(name, "plane ")
 		for _, k := range ordered(rows) {
 			w, h := rows[k], o.rows[name][k]
@@ -113,7 +115,7 @@ func (o *outcome) mustBeNear(t testing.TB, want *outcome, units float64, format 
 				c.add("%s of %v has %d elements, want %d", name, k, len(h), len(w))
 				continue
 			}
-			bound := units * unit * largestOf(w)
+			bound := units * unit * max(largestOf(w), typical)
 			for i := range w {
 				if !within(h[i], w[i], bound, bf16) {
 					c.add("%s of %v, element %d = %v, want %v within %.3g", name, k, i, h[i], w[i], bound)
@@ -140,6 +142,20 @@ func largestOf(v []float32) float64 {
 		}
 	}
 	return m
+}
+
+// rootMeanSquare is over the finite elements of all rows.
+func rootMeanSquare(rows map[key][]float32) float64 {
+	sum, n := 0.0, 1e-300
+	for _, row := range rows {
+		for _, v := range row {
+			if x := float64(v); x-x == 0 {
+				sum += x * x
+				n++
+			}
+		}
+	}
+	return math.Sqrt(sum / n)
 }
 
 func within(have, want float32, bound float64, bf16 bool) bool {

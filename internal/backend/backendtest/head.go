@@ -16,7 +16,7 @@ func finalNormScene(hidden int, n norms, h func(key) []float32) scene {
 	}}
 }
 
-const normUnits = 60
+const normUnits = 20
 
 // spike is the usual row with one element replaced on one row.
 func spike(k key, hidden, element int, v float32) func(key) []float32 {

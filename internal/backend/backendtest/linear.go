@@ -26,7 +26,7 @@ func (s suite) embed(t *testing.T) {
 	}
 }
 
-const linearUnits = 200
+const linearUnits = 40
 
 // linearScene computes dst = W x + bias, or adds it to what dst holds.
 func linearScene(out, in int, bias, add bool, st storage) scene {

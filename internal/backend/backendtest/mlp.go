@@ -8,7 +8,7 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 )
 
-const mlpUnits = 400
+const mlpUnits = 60
 
 // ffn are the sizes of a feed-forward layer.
 type ffn struct{ hidden, inner int }

@@ -116,7 +116,7 @@ func (r *rig) head(h backend.Buffer, hidden int) backend.Program {
 }
 
 // modelUnits allows for errors that grow from layer to layer.
-const modelUnits = 4000
+const modelUnits = 500
 
 func (s suite) model(t *testing.T) {
 	for _, m := range []struct {

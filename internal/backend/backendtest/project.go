@@ -77,7 +77,7 @@ func (r *rig) mlaProject(d latent, n norms, h backend.Buffer, plane int) *backen
 	}
 }
 
-const projectUnits = 400
+const projectUnits = 60
 
 func (s suite) mlaProject(t *testing.T) {
 	for _, d := range latents {

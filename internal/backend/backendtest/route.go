@@ -48,7 +48,7 @@ func (d routing) scene() scene {
 	return scene{build: func(r *rig) backend.Program { return backend.Program{d.op(r)} }}
 }
 
-const routeUnits = 300
+const routeUnits = 30
 
 func logit(p float64) float32 { return float32(math.Log(p / (1 - p))) }
 
