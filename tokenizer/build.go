@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Limits of what a file may ask for. Published vocabularies stay far below: the
 // largest have 262,144 tokens, of at most 512 bytes, in files of 35 MB.
 const (
 	maxFileBytes  = 1 << 28
-	maxIDs        = 1 << 21 // ids, holes counted
-	maxTokenBytes = 1 << 10 // bytes of one token
+	maxIDs        = 1 << idBits // ids, holes counted
+	maxTokenBytes = 1 << 10     // bytes of one token
 )
 
 // A builder gathers what a file holds, checks it and lays out the Tokenizer. The
@@ -88,13 +89,15 @@ func (b *builder) bytes(t rawToken) string { return string(b.blob[t.from:t.to]) 
 // build makes the Tokenizer, complete but for its merges.
 func (b *builder) build() (*Tokenizer, error) {
 	t := &Tokenizer{ids: map[string]int32{}}
-	for _, step := range []func(*Tokenizer) error{b.enterAdded, b.dropAdded, b.layOut, b.index} {
-		if err := step(t); err != nil {
-			return nil, err
-		}
+	if err := b.enterAdded(t); err != nil {
+		return nil, err
 	}
+	if err := b.dropAdded(t); err != nil {
+		return nil, err
+	}
+	b.layOut(t)
 	b.buildMatchers(t)
-	return t, nil
+	return t, b.index(t)
 }
 
 // enterAdded checks the added tokens and puts them in id order.
@@ -156,7 +159,7 @@ func (b *builder) dropAdded(t *Tokenizer) error {
 }
 
 // layOut puts the bytes of all tokens in id order.
-func (b *builder) layOut(t *Tokenizer) error {
+func (b *builder) layOut(t *Tokenizer) {
 	size := 0
 	if n := len(b.tokens); n > 0 {
 		size = int(b.tokens[n-1].id) + 1
@@ -165,6 +168,7 @@ func (b *builder) layOut(t *Tokenizer) error {
 		size = max(size, int(t.added[n-1].ID)+1)
 	}
 	t.off = make([]uint32, size+1)
+	t.text = make([]uint64, (size+63)/64)
 	t.blob = make([]byte, 0, len(b.blob))
 	tokens, added := b.tokens, t.added
 	for id := range int32(size) {
@@ -177,8 +181,10 @@ func (b *builder) layOut(t *Tokenizer) error {
 			added = added[1:]
 		}
 		t.off[id+1] = uint32(len(t.blob))
+		if token := t.token(id); len(token) > 0 && utf8.Valid(token) {
+			t.text[id>>6] |= 1 << (id & 63)
+		}
 	}
-	return nil
 }
 
 // index enters the vocabulary into the piece table and the byte table.

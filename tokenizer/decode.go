@@ -23,11 +23,11 @@ func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 // What it adds is always valid UTF-8, and may be nothing. Ids without a token
 // add nothing.
 func (d *Decoder) Append(dst []byte, id int32) []byte {
-	for _, b := range d.t.Bytes(id) {
-		if d.need == 0 && b < 0x80 {
-			dst = append(dst, b)
-			continue
-		}
+	token := d.t.Bytes(id)
+	if d.need == 0 && d.t.isText(id) {
+		return append(dst, token...)
+	}
+	for _, b := range token {
 		dst = d.step(dst, b)
 	}
 	return dst

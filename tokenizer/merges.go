@@ -24,19 +24,17 @@ func (p *parser) tokenizer() (*Tokenizer, error) {
 	return t, nil
 }
 
-// A rankedPair is a merge with its place in the list, which is its rank.
-type rankedPair struct {
-	pair
-	rank uint32
-	at   int64 // offset in the file
-}
-
-// merges reads the list of merges. Both spellings, "a b" and ["a", "b"], may
-// occur.
+// merges reads the list of merges. The rank of a merge is its place there. Both
+// spellings, "a b" and ["a", "b"], may occur.
 func (p *parser) merges(t *Tokenizer, field string) error {
-	var list []rankedPair
+	var rules []mergeRule
+	var offsets []int64
+	at := func(i int) string { return fmt.Sprintf("%s[%d]", field, i) }
 	err := p.array(field, func(i int) error {
-		at := int64(p.pos)
+		offset := int64(p.pos)
+		if i == maxRanks {
+			return p.b.formatError(field, offset, fmt.Sprintf("at most %d merges", maxRanks), "more")
+		}
 		left, right, err := p.merge(field)
 		if err != nil {
 			return err
@@ -44,24 +42,26 @@ func (p *parser) merges(t *Tokenizer, field string) error {
 		if p.b.dropped[left] || p.b.dropped[right] || p.b.dropped[left+right] {
 			return nil // plain text never becomes an added token
 		}
-		s := left + right
-		m := pair{t.whole.find(s, 0, len(left)), t.whole.find(s, len(left), len(s)), t.whole.find(s, 0, len(s))}
-		if left == "" || right == "" || m.left < 0 || m.right < 0 || m.id < 0 {
-			return p.b.formatError(fmt.Sprintf("%s[%d]", field, i), at,
-				"two tokens of the vocabulary that make a third", show(left)+" and "+show(right))
+		s, cut := left+right, len(left)
+		if left == "" || right == "" {
+			return p.b.formatError(at(i), offset, "two tokens", show(left)+" and "+show(right))
 		}
-		list = append(list, rankedPair{m, uint32(i), at})
+		r := mergeRule{t.whole.find(s, 0, cut), t.whole.find(s, cut, len(s)), t.whole.find(s, 0, len(s)), uint32(i)}
+		if r.left < 0 || r.right < 0 || r.id < 0 {
+			return p.b.formatError(at(i), offset, "two tokens of the vocabulary that make a third", show(left)+" and "+show(right))
+		}
+		rules = append(rules, r)
+		offsets = append(offsets, offset)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	t.pairs = newPairTable(len(list))
-	for _, m := range list {
-		if !t.pairs.add(m.left, m.right, m.rank, m.id) {
-			return p.b.formatError(fmt.Sprintf("%s[%d]", field, m.rank), m.at, "each pair once",
-				show(string(t.token(m.left)))+" and "+show(string(t.token(m.right)))+" again")
-		}
+	var double int
+	if t.pairs, double = newPairTable(rules, &t.byteID); double >= 0 {
+		r := rules[double]
+		return p.b.formatError(at(int(r.rank)), offsets[double], "each pair once",
+			show(string(t.token(r.left)))+" and "+show(string(t.token(r.right)))+" again")
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func ParseRanks(ranks []byte, added []Added) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.pairs = rankPairs(t)
+	t.pairs, _ = newPairTable(rankRules(t), &t.byteID) // a pair has one concatenation, so one rule
 	return t, nil
 }
 
@@ -59,10 +59,10 @@ func (b *builder) rankLine(line []byte, n int, offset int64) error {
 	return b.addToken(field, offset, id, from)
 }
 
-// rankPairs lists the merges that a rank file implies: every way to cut a token
-// into two tokens is a merge, with the rank of the token.
-func rankPairs(t *Tokenizer) pairTable {
-	var pairs []pair
+// rankRules lists the merges that a rank file implies: every way to cut a token
+// into two tokens is one, with the rank of the token.
+func rankRules(t *Tokenizer) []mergeRule {
+	var rules []mergeRule
 	for id := range int32(t.size()) {
 		s := string(t.token(id))
 		if s == "" || t.whole.find(s, 0, len(s)) != id {
@@ -74,13 +74,9 @@ func rankPairs(t *Tokenizer) pairTable {
 				continue
 			}
 			if right := t.whole.find(s, cut, len(s)); right >= 0 {
-				pairs = append(pairs, pair{left, right, id})
+				rules = append(rules, mergeRule{left, right, id, uint32(id)})
 			}
 		}
 	}
-	table := newPairTable(len(pairs))
-	for _, p := range pairs {
-		table.add(p.left, p.right, uint32(p.id), p.id)
-	}
-	return table
+	return rules
 }

@@ -1,10 +1,5 @@
 package tokenizer
 
-import (
-	"unicode"
-	"unicode/utf8"
-)
-
 // splitPattern is the pre-tokenizer of every GLM vocabulary. Text is cut into its
 // matches, leftmost first, and no token ever spans two of them. pieceEnd below is
 // this pattern, written out.
@@ -15,49 +10,6 @@ const splitPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)` + // contraction
 	`|\s*[\r\n]+` + // blanks up to the last line end of a run
 	`|\s+(?!\S)` + // a run of blanks but for its last one
 	`|\s+`
-
-// The classes of the pattern. Line ends are blanks too.
-const (
-	mark    = iota // none of the others; also every byte that is not UTF-8
-	letter         // \p{L}
-	number         // \p{N}
-	blank          // \s without the line ends
-	lineEnd        // \r \n
-)
-
-// classAt returns the class and the length of the character at s[p]. A byte that
-// does not belong to well-formed UTF-8 is a mark of length 1, as U+FFFD is.
-func classAt(s string, p int) (class uint8, size int) {
-	if b := s[p]; b < utf8.RuneSelf {
-		return asciiClass[b], 1
-	}
-	r, size := utf8.DecodeRuneInString(s[p:])
-	switch {
-	case unicode.IsLetter(r):
-		return letter, size
-	case unicode.IsNumber(r):
-		return number, size
-	case unicode.Is(unicode.White_Space, r):
-		return blank, size
-	}
-	return mark, size
-}
-
-var asciiClass = func() (c [128]uint8) {
-	for b := range c {
-		switch {
-		case b == '\r' || b == '\n':
-			c[b] = lineEnd
-		case b == ' ' || '\t' <= b && b <= '\r':
-			c[b] = blank
-		case '0' <= b && b <= '9':
-			c[b] = number
-		case 'a' <= b|0x20 && b|0x20 <= 'z':
-			c[b] = letter
-		}
-	}
-	return c
-}()
 
 // pieceEnd returns the end of the piece that starts at s[p]; p < len(s).
 func pieceEnd(s string, p int) int {

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// Both tables are open-addressed, at most half full, and hash by multiplication
+// Both tables are open-addressed, at most two thirds full, and hash by multiplication
 // with a random odd number, so that no file can be written to make them slow.
 
 // A pieceTable maps the bytes of a token to its id.
@@ -79,69 +79,93 @@ func load8(s string, p int) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// A pairTable maps two neighbouring tokens to the merge they have.
+// A pairTable maps two neighbouring tokens to the rank of the merge they have:
+// the lower, the earlier it is done.
 type pairTable struct {
-	entries []pairEntry
+	// entries are left<<43 | right<<22 | rank, so that eight share a cache line;
+	// noPair if empty.
+	entries []uint64
 	mul     uint64
 	shift   uint
-}
-
-// A pair is a merge before it has a rank.
-type pair struct{ left, right, id int32 }
-
-type pairEntry struct {
-	key  uint64 // noPair in an empty entry
-	rank uint32 // the lower, the earlier it is merged
-	id   int32  // the token that the merge makes
+	// seen has a bit for each of eight times as many hash values: most pairs of
+	// tokens do not merge, and most of those are told here, in less memory.
+	seen []uint64
+	// twoBytes has the rank for two single bytes, first<<8 | second. Every piece
+	// that is not a token begins with these.
+	twoBytes [1 << 16]uint32
+	merged   []int32 // rank -> the token that the merge makes
 }
 
 const (
-	noPair = ^uint64(0)
-	noRank = ^uint32(0) // two tokens that do not merge
+	idBits   = 21 // maxIDs is 1 << idBits
+	rankBits = 64 - 2*idBits
+	maxRanks = 1<<rankBits - 1 // leaves the value noRank free
+	noRank   = maxRanks        // of two tokens that do not merge
+	noPair   = ^uint64(0)
 )
 
-func newPairTable(size int) pairTable {
-	width := tableWidth(size)
-	t := pairTable{make([]pairEntry, 1<<width), randomOdd(), 64 - width}
+// A merge is one rule of the vocabulary.
+type mergeRule struct {
+	left, right, id int32
+	rank            uint32
+}
+
+// newPairTable enters the rules. It returns the index of the first rule whose
+// pair had a rule already, or -1.
+func newPairTable(rules []mergeRule, byteID *[256]int32) (table *pairTable, double int) {
+	width := tableWidth(len(rules))
+	t := &pairTable{entries: make([]uint64, 1<<width), mul: randomOdd(), shift: 64 - width, seen: make([]uint64, max(1, 1<<width>>3))}
 	for i := range t.entries {
-		t.entries[i].key = noPair
+		t.entries[i] = noPair
 	}
-	return t
+	ranks := 0
+	for _, r := range rules {
+		ranks = max(ranks, int(r.rank)+1)
+	}
+	t.merged = make([]int32, ranks)
+	for i, r := range rules {
+		if t.rank(r.left, r.right) != noRank {
+			return nil, i
+		}
+		key := pairKey(r.left, r.right)
+		h := key * t.mul
+		slot := h >> t.shift
+		bit := h >> (t.shift - 3)
+		t.seen[bit>>6] |= 1 << (bit & 63)
+		for t.entries[slot] != noPair {
+			slot = (slot + 1) & uint64(len(t.entries)-1)
+		}
+		t.entries[slot] = key<<rankBits | uint64(r.rank)
+		t.merged[r.rank] = r.id
+	}
+	for pair := range t.twoBytes {
+		t.twoBytes[pair] = t.rank(byteID[pair>>8], byteID[pair&0xFF])
+	}
+	return t, -1
 }
 
-func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
+func pairKey(left, right int32) uint64 { return uint64(left)<<idBits | uint64(right) }
 
-// find returns the rank and the result of merging left and right; the rank is
-// noRank if they do not merge.
-func (t *pairTable) find(left, right int32) (rank uint32, id int32) {
+// rank returns the rank of merging left and right, noRank if they do not merge.
+func (t *pairTable) rank(left, right int32) uint32 {
 	key := pairKey(left, right)
-	for i := (key * t.mul) >> t.shift; ; i = (i + 1) & uint64(len(t.entries)-1) {
-		e := &t.entries[i]
-		if e.key == key {
-			return e.rank, e.id
+	h := key * t.mul
+	if bit := h >> (t.shift - 3); t.seen[bit>>6]&(1<<(bit&63)) == 0 {
+		return noRank
+	}
+	for i := h >> t.shift; ; i = (i + 1) & uint64(len(t.entries)-1) {
+		e := t.entries[i]
+		if e>>rankBits == key {
+			return uint32(e & noRank)
 		}
-		if e.key == noPair {
-			return noRank, -1
+		if e == noPair {
+			return noRank
 		}
 	}
-}
-
-// add enters a merge and reports whether the pair was new.
-func (t *pairTable) add(left, right int32, rank uint32, id int32) bool {
-	key := pairKey(left, right)
-	i := (key * t.mul) >> t.shift
-	for t.entries[i].key != noPair {
-		if t.entries[i].key == key {
-			return false
-		}
-		i = (i + 1) & uint64(len(t.entries)-1)
-	}
-	t.entries[i] = pairEntry{key, rank, id}
-	return true
 }
 
 // tableWidth returns the logarithm of a table length that size entries fill at
-// most half.
-func tableWidth(size int) uint { return uint(bits.Len(uint(2*size + 2))) }
+// most two thirds.
+func tableWidth(size int) uint { return uint(bits.Len(uint(size + size/2 + 1))) }
 
 func randomOdd() uint64 { return rand.Uint64() | 1 }

@@ -12,7 +12,7 @@ type Tokenizer struct {
 	vocab
 	byteID [256]int32 // token of each single byte
 	whole  pieceTable // pieces that are a token as they stand
-	pairs  pairTable  // merges
+	pairs  *pairTable // merges
 	added  []Added    // by id
 	ids    map[string]int32
 	match  []*addedMatcher
