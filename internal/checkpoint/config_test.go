@@ -198,3 +198,56 @@ func TestRefusalOrder(t *testing.T) {
 		t.Errorf("%v; want hidden_size", err)
 	}
 }
+
+// The messages carry everything that the fields do.
+func TestErrorText(t *testing.T) {
+	e := &CheckpointError{File: "a.safetensors", Tensor: "x", Offset: 12, Want: "F32", Have: "BF16", Err: errDisk}
+	if want := `corrupt checkpoint: a.safetensors: tensor "x" at byte 12: want F32, have BF16: disk on fire`; e.Error() != want {
+		t.Errorf("%s; want %s", e, want)
+	}
+	e = &CheckpointError{File: "config.json", Offset: -1, Want: "a readable file", Have: "absent"}
+	if want := "corrupt checkpoint: config.json: want a readable file, have absent"; e.Error() != want {
+		t.Errorf("%s; want %s", e, want)
+	}
+	if !errors.Is(e, ErrCorruptCheckpoint) || errors.Is(e, errDisk) {
+		t.Error("a cause from nowhere")
+	}
+	long := &UnsupportedError{}
+	_, err := ParseConfig(mustJSON(t, with(tinyDSA(), "hidden_act", []any{strings.Repeat("é", 4000)})))
+	if !errors.As(err, &long) || len(long.Value) > 64 || !strings.HasSuffix(long.Value, "...") {
+		t.Errorf("a value of 8 kB is shown as %d bytes", len(long.Value))
+	}
+}
+
+// quantization_config declares a layout; it does not decide one.
+func TestDeclaredLayout(t *testing.T) {
+	channel := map[string]any{"quant_method": "compressed-tensors", "format": "float-quantized", "kv_cache_scheme": nil,
+		"config_groups": map[string]any{"group_0": map[string]any{"output_activations": nil,
+			"input_activations": map[string]any{"dynamic": true, "num_bits": 8},
+			"weights":           map[string]any{"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": true, "block_structure": nil}}}}
+	block := map[string]any{"quant_method": "compressed-tensors", "config_groups": map[string]any{"g": map[string]any{
+		"weights": map[string]any{"num_bits": 8, "type": "float", "strategy": "block", "block_structure": []any{128, 128}}}}}
+	for name, c := range map[string]struct {
+		quant any
+		scale ScaleKind
+		want  Layout
+	}{
+		"none":    {nil, ScaleNone, LayoutBF16},
+		"fp8":     {map[string]any{"quant_method": "fp8"}, ScaleBlock128, LayoutFP8},
+		"channel": {channel, ScaleChannel, LayoutFP8},
+		"block":   {block, ScaleBlock128, LayoutFP8},
+	} {
+		got, err := ParseConfig(mustJSON(t, with(tinyDSA(), "quantization_config", c.quant)))
+		if err != nil || got.Runnable() != nil || got.Quant.Scale != c.scale || got.Layout() != c.want {
+			t.Errorf("%s: %v, %+v; want scale %s", name, err, got, c.scale)
+		}
+	}
+	// Declared as FP8, stored in BF16: the tensors decide.
+	f := newFixture(t, with(tinyDSA(), "quantization_config", map[string]any{"quant_method": "fp8"}), LayoutBF16)
+	opened(t, f, func(t *testing.T, c *Checkpoint) {
+		x, err := c.Tensor(LayerName(0, "self_attn.o_proj.weight"))
+		if err != nil || x.DType != BF16 || x.Scale.Kind.String() != "none" {
+			t.Errorf("%v, %s, scale %s; want BF16 without", err, x.DType, x.Scale.Kind)
+		}
+	})
+}

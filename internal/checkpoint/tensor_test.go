@@ -94,3 +94,17 @@ func TestDequantiseChannels(t *testing.T) {
 		t.Errorf("scales %v; want 2, 3", s)
 	}
 }
+
+// Decoding is by the stored type, whatever it is.
+func TestFloat32s(t *testing.T) {
+	for _, x := range []Tensor{
+		{DType: F32, Shape: []int{2}, Data: le32(1.5, -2)},
+		{DType: F16, Shape: []int{2}, Data: []byte{0x00, 0x3e, 0x00, 0xc0}},
+		{DType: BF16, Shape: []int{2}, Data: []byte{0xc0, 0x3f, 0x00, 0xc0}},
+		{DType: F8, Shape: []int{1, 2}, Data: []byte{0x3c, 0xc0}}, // no scale: the codes themselves
+	} {
+		if got := x.Float32s(); len(got) != 2 || got[0] != 1.5 || got[1] != -2 {
+			t.Errorf("%s: %v; want 1.5, -2", x.DType, got)
+		}
+	}
+}
