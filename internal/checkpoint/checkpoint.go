@@ -128,9 +128,6 @@ func (c *Checkpoint) data(x *stored) []byte {
 	return c.regions[x.shard].Bytes()[x.begin:x.end:x.end]
 }
 
-// Has reports whether the checkpoint stores a tensor of that name.
-func (c *Checkpoint) Has(name string) bool { return c.table.byName[name] != nil }
-
 // Close unmaps the weights. Every slice of a Tensor is dead afterwards: nobody
 // may be reading. Later calls return nil.
 func (c *Checkpoint) Close() error {

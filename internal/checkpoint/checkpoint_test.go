@@ -136,16 +136,20 @@ func TestAcceptedExtras(t *testing.T) {
 	f.add("model.rotary_emb.inv_freq", "F32", 4)
 	f.add("model.layers.0.self_attn.rotary_emb.inv_freq", "F32", 4)
 	opened(t, f, func(t *testing.T, c *Checkpoint) {
-		if !c.Has(p+"wq_b.weight") || c.Has(p+"wk.weight") {
-			t.Error("Has does not follow the files")
+		if _, err := c.Tensor(p + "wq_b.weight"); err != nil {
+			t.Error(err)
+		}
+		var e *CheckpointError
+		if _, err := c.Tensor(p + "wk.weight"); !errors.As(err, &e) || e.Tensor != p+"wk.weight" {
+			t.Errorf("%v; want a *CheckpointError that names the tensor", err)
 		}
 	})
 
 	f = newFixture(t, tinyDSA(), LayoutFP8)
 	f.tensors = slices.DeleteFunc(f.tensors, func(p part) bool { return bytes.HasPrefix([]byte(p.name), []byte("model.layers.3.")) })
 	opened(t, f, func(t *testing.T, c *Checkpoint) {
-		if c.Has("model.layers.3.eh_proj.weight") {
-			t.Error("an MTP layer from nowhere")
+		if _, err := c.Tensor("model.layers.3.eh_proj.weight"); !errors.Is(err, ErrCorruptCheckpoint) {
+			t.Errorf("%v; want no MTP layer", err)
 		}
 	})
 }

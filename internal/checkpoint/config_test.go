@@ -245,7 +245,7 @@ func TestDeclaredLayout(t *testing.T) {
 	// Declared as FP8, stored in BF16: the tensors decide.
 	f := newFixture(t, with(tinyDSA(), "quantization_config", map[string]any{"quant_method": "fp8"}), LayoutBF16)
 	opened(t, f, func(t *testing.T, c *Checkpoint) {
-		x, err := c.Tensor(LayerName(0, "self_attn.o_proj.weight"))
+		x, err := c.Tensor("model.layers.0.self_attn.o_proj.weight")
 		if err != nil || x.DType != BF16 || x.Scale.Kind.String() != "none" {
 			t.Errorf("%v, %s, scale %s; want BF16 without", err, x.DType, x.Scale.Kind)
 		}

@@ -7,7 +7,7 @@
 // by name.
 //
 //	ck, err := checkpoint.Open(dir)
-//	w, err := ck.Tensor(checkpoint.LayerName(0, "self_attn.o_proj.weight"))
+//	w, err := ck.Tensor("model.layers.0.self_attn.o_proj.weight")
 //
 // [OpenFS] does the same for an fs.FS and copies what it cannot map. In both
 // cases weights are outside the Go heap. [Inventory] lists the tensors of a model

@@ -1,9 +1,6 @@
 package checkpoint
 
-import (
-	"fmt"
-	"iter"
-)
+import "iter"
 
 // Kind groups tensors by what they are for, as an inventory reports them.
 type Kind string
@@ -137,12 +134,6 @@ type weight struct {
 	layer  int
 	store  store
 	routed bool
-}
-
-// LayerName returns the name of a layer's tensor: LayerName(3,
-// "self_attn.o_proj.weight").
-func LayerName(layer int, suffix string) string {
-	return fmt.Sprintf("model.layers.%d.%s", layer, suffix)
 }
 
 // weightCount returns the number of weights, without making them.

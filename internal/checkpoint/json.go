@@ -36,9 +36,10 @@ func newJSONScanner(data []byte) (*jsonScanner, *jsonError) {
 	if !utf8.Valid(data) {
 		return nil, &jsonError{offset: int64(invalidUTF8(data)), want: "UTF-8 text", have: "other bytes"}
 	}
-	var all json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		e := &jsonError{want: "JSON", have: err.Error()}
+	if !json.Valid(data) {
+		var all json.RawMessage
+		err := json.Unmarshal(data, &all)
+		e := &jsonError{want: "JSON", have: fmt.Sprint(err)}
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
 			e.offset = syntax.Offset

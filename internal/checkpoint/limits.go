@@ -1,17 +1,17 @@
 package checkpoint
 
-// Limits on what a file may claim. They lie an order of magnitude above the
-// largest published model, and keep every product of sizes within an int: a
-// hostile file costs a typed error, not memory.
+// Limits on what a file may claim. They lie above the largest published model by
+// a factor of four at least, and keep every product and sum of sizes, up to the
+// bytes of a full cache, within an int64: a hostile file costs a typed error.
 const (
 	maxLayers    = 1024
 	maxMTP       = 16
 	maxWidth     = 1 << 18 // hidden, intermediate, head counts times dims
-	maxHeads     = 4096
-	maxHeadDim   = 8192
+	maxHeads     = 1024
+	maxHeadDim   = 1024
 	maxVocab     = 1 << 24
 	maxExperts   = 4096
-	maxPositions = 1 << 30
+	maxPositions = 1 << 28
 	maxTensors   = 1 << 22 // weights that a configuration may ask for
 
 	maxConfigBytes = 4 << 20

@@ -74,9 +74,6 @@ type Scale struct {
 	Data  []byte
 }
 
-// Len returns the number of elements.
-func (t Tensor) Len() int { return len(t.Data) / t.DType.Size() }
-
 // At returns scale i in row-major order.
 func (s Scale) At(i int) float32 {
 	if s.DType == BF16 {
@@ -102,71 +99,6 @@ func (s Scale) Float32s() []float32 {
 	return out
 }
 
-// Float32s decodes the whole tensor into a new slice on the Go heap, scales
-// applied. It is meant for norms, biases and other small tensors, and for tests.
-func (t Tensor) Float32s() []float32 {
-	out := make([]float32, t.Len())
-	switch t.DType {
-	case F32:
-		for i := range out {
-			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
-		}
-	case BF16:
-		for i := range out {
-			out[i] = bf16(binary.LittleEndian.Uint16(t.Data[2*i:]))
-		}
-	case F16:
-		for i := range out {
-			out[i] = f16(binary.LittleEndian.Uint16(t.Data[2*i:]))
-		}
-	case F8:
-		cols := t.Shape[len(t.Shape)-1]
-		for i := range out {
-			out[i] = e4m3(t.Data[i]) * t.scaleAt(i/cols, i%cols, cols)
-		}
-	}
-	return out
-}
-
-func (t Tensor) scaleAt(row, col, cols int) float32 {
-	switch t.Scale.Kind {
-	case ScaleBlock128:
-		return t.Scale.At(row/Block*ceilDiv(cols, Block) + col/Block)
-	case ScaleChannel:
-		return t.Scale.At(row)
-	}
-	return 1
-}
-
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 func bf16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
-
-// f16 widens an IEEE binary16: 1 sign, 5 exponent (bias 15), 10 mantissa bits.
-func f16(h uint16) float32 {
-	sign := uint32(h>>15) << 31
-	exp, man := uint32(h>>10&0x1f), uint32(h&0x3ff)
-	switch exp {
-	case 0: // zero and subnormals: man * 2^-24
-		f := float32(man) * 0x1p-24
-		return math.Float32frombits(sign | math.Float32bits(f))
-	case 0x1f: // infinity and NaN
-		return math.Float32frombits(sign | 0x7f800000 | man<<13)
-	}
-	return math.Float32frombits(sign | (exp+127-15)<<23 | man<<13)
-}
-
-// e4m3 widens an 8-bit float of the "fn" kind: 1 sign, 4 exponent (bias 7), 3
-// mantissa bits; all ones but the sign is NaN, and there is no infinity.
-func e4m3(c byte) float32 {
-	sign := uint32(c>>7) << 31
-	exp, man := uint32(c>>3&0xf), uint32(c&7)
-	switch {
-	case c&0x7f == 0x7f:
-		return math.Float32frombits(sign | 0x7fc00000)
-	case exp == 0: // zero and subnormals: man * 2^-9
-		f := float32(man) * 0x1p-9
-		return math.Float32frombits(sign | math.Float32bits(f))
-	}
-	return math.Float32frombits(sign | (exp+127-7)<<23 | man<<20)
-}
