@@ -131,7 +131,7 @@ func (p *Prompt) Reply(m Message, ids []int32) Message {
 	for i := range calls {
 		calls[i].Arguments = slices.Clone(calls[i].Arguments)
 	}
-	m.reasoned = true
+	m.Role, m.reasoned = RoleAssistant, true
 	m.sampled = &sampled{
 		by: p.renderer, ids: slices.Clone(ids), thinking: p.thinking,
 		content: m.Content, reasoning: m.Reasoning, calls: calls,

@@ -190,3 +190,16 @@ func TestReplyCopies(t *testing.T) {
 		t.Errorf("want %d, have %d", before, after)
 	}
 }
+
+// A reply without an answer that is given one as a list was edited too.
+func TestReplayPartsAdded(t *testing.T) {
+	v := byteVocab()
+	r := renderer(t, "GLM-5.3", v)
+	c := Conversation{Messages: []Message{{Role: RoleUser, Content: "Hi"}}}
+	_, m, _ := turn(t, r, c, Message{Role: RoleAssistant, Reasoning: "why"}, "why</think><|user|>")
+	m.Parts = []Part{{Type: PartText, Text: "Hello"}}
+	c.Messages = append(c.Messages, m, c.Messages[0])
+	if have := string(v.Raw(nil, render(t, r, c)...)); !strings.Contains(have, "why</think>Hello<|user|>") {
+		t.Errorf("want the added answer in %q", have)
+	}
+}

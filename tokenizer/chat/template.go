@@ -16,8 +16,8 @@ type rules struct {
 	opens       bool // the generation prompt opens the reasoning
 	alwaysThink bool // thinking cannot be turned off
 	strips      bool // white space around shown reasoning goes
-	trims       bool // line breaks around reasoning found in the content go
-	showsEmpty  bool // reasoning that is stated and empty is shown as such
+	trims       bool // line breaks around reasoning found in the content go, before it counts as empty
+	showsEmpty  bool // reasoning that is stated and empty is shown, where hidden looks different
 	effort      effortRule
 	past        pastRule
 	hidden      hiddenRule // what stands where no reasoning is shown
@@ -61,7 +61,7 @@ const (
 // of the format notes, checked against the released templates (testdata/README.md).
 var (
 	rules45 = rules{
-		lines: true, noThink: true, strips: true, trims: true,
+		lines: true, noThink: true, strips: true,
 		hidden: hiddenEmpty, off: hiddenEmpty, splits: true,
 	}
 	rules47 = rules{
@@ -74,12 +74,12 @@ var (
 		innerTools: true, splits: true,
 	}
 	rules52 = rules{
-		opens: true, showsEmpty: true, effort: effortHighMax,
+		opens: true, effort: effortHighMax,
 		past: pastOnRequest, hidden: hiddenEmpty, off: hiddenEmpty,
 		innerTools: true, references: true,
 	}
 	rules53 = rules{
-		opens: true, alwaysThink: true, showsEmpty: true, effort: effortLowHighMax,
+		opens: true, alwaysThink: true, effort: effortLowHighMax,
 		past: pastUnlessCleared, hidden: hiddenEmpty,
 		innerTools: true, references: true, reorders: true,
 	}

@@ -229,7 +229,7 @@ def main():
     a = argparse.ArgumentParser()
     a.add_argument("--seed", type=int, default=20261130)
     a.add_argument("--count", type=int, default=100)
-    a.add_argument("--names", nargs="*", default=NAMES)
+    a.add_argument("--names", nargs="*", default=NAMES + ["GLM-5.1", "GLM-5.2"])
     a.add_argument("--template", help="a template outside this folder, instead of ours")
     a = a.parse_args()
     here = os.path.dirname(os.path.abspath(__file__))
