@@ -252,7 +252,7 @@ PLANS = [
         shared_indexers=True,
         inv_freq=True,
         negative_heads=True,
-        min_tied_rows=60,
+        min_tied_rows=200,
     ),
     Plan(
         name="glm45fp8",

@@ -3,7 +3,7 @@
 Default initialisation hides bugs: attention is flat, the router indifferent, biases are zero.
 Here every matrix W is drawn with standard deviation gain / sqrt(fan_in), so that activations
 stay near one while scores are spread; norm weights lie around one and biases are not zero.
-What goes into a norm is kept small instead, so that a wrong eps is seen.
+What goes into a norm, the residual stream included, is kept small instead, so that a wrong eps is seen.
 
 Each tensor has its own stream, seeded by (seed, name): adding a tensor moves no other.
 """
@@ -21,14 +21,14 @@ GAINS = {
     "q_b_proj": 1.5,
     "kv_a_proj_with_mqa": 0.1,
     "kv_b_proj": 1.2,
-    "o_proj": 0.8,
+    "o_proj": 0.15,
     "q_proj": 1.5,
     "k_proj": 1.2,
     "v_proj": 1.2,
     "gate": 1.5,
     "gate_proj": 1.2,
     "up_proj": 1.2,
-    "down_proj": 0.8,
+    "down_proj": 0.15,
     "wq_b": 1.5,
     "wk": 0.05,
     "weights_proj": 2.0,
@@ -167,10 +167,9 @@ def _tensor(plan, seed, name, shape):
     part = name.removesuffix(".weight").split(".")[-1]
     gain = plan.gains.get(part, GAINS[part])
     if part == "embed_tokens":
-        x = gain * x
         if plan.negative_heads:
             x[:, 0] = 2.0 + 0.1 * x[:, 0]  # a nearly constant channel for weights_proj to see
-        return x
+        return gain * x
     x = gain * x / shape[1] ** 0.5
     if part == "kv_a_proj_with_mqa":
         x[plan.config["kv_lora_rank"]:] *= 1.2 / gain  # the rope part has no norm after it
