@@ -67,7 +67,7 @@ class Model:
     def rotate(self, x, interleaved, first=0):
         """x [rows, ..., d]; all d dims are rotated, row 0 is position first. Pairs stay where they stood."""
         d = x.shape[-1]
-        # The angle is a float32 product, as the specification says.
+        # The product of position and frequency is a float32 one in every implementation.
         freq = (1.0 / self.theta ** (torch.arange(0, d, 2, dtype=torch.float32) / d)).to(torch.float32)
         angle = (torch.arange(first, first + x.shape[0], dtype=torch.float32)[:, None] * freq).to(torch.float64)
         angle = angle.view(x.shape[0], *[1] * (x.dim() - 2), d // 2)

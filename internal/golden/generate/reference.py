@@ -166,8 +166,8 @@ class _DoubleTorch:
 def double_precision(model):
     """Run the reference's code in float64.
 
-    Rotary angles keep their float32 product (that is the formula, see the specification); cosine and
-    sine of that angle are then taken in float64.
+    Rotary angles stay the float32 product of position and frequency, which is part of the formula; cosine
+    and sine of that angle are then taken in float64.
     """
     module = importlib.import_module(type(model).__module__)
     rotary = type(model.model.rotary_emb)
