@@ -96,8 +96,11 @@ func (b *builder) build() (*Tokenizer, error) {
 		return nil, err
 	}
 	b.layOut(t)
+	if err := b.index(t); err != nil {
+		return nil, err
+	}
 	b.buildMatchers(t)
-	return t, b.index(t)
+	return t, nil
 }
 
 // enterAdded checks the added tokens and puts them in id order.
@@ -201,6 +204,13 @@ func (b *builder) index(t *Tokenizer) error {
 		t.whole.add(s, tok.id)
 		if len(s) == 1 {
 			t.byteID[s[0]] = tok.id
+		}
+	}
+	for _, a := range b.added {
+		// The vocabulary's id would win in the reference, against the file's word.
+		key := byteLevelBytes(a.Content)
+		if id := t.whole.find(key, 0, len(key)); b.byteLevel && id >= 0 {
+			return b.formatError(a.field, a.offset, "each text once", fmt.Sprintf("%s with ids %d and %d", show(a.Content), id, a.ID))
 		}
 	}
 	for c, id := range t.byteID {

@@ -13,6 +13,7 @@ const shortPiece = 128
 
 // A merger holds the working memory of one Encode call.
 type merger struct {
+	limit int // longest piece to merge as one
 	short [shortPiece]part
 	nodes []node
 	heap  []uint64 // rank<<32 | index of the left node; smallest first
@@ -24,7 +25,11 @@ type part struct {
 	rank uint32 // of merging this token with the next one; noRank for the last
 }
 
-var mergers = sync.Pool{New: func() any { return new(merger) }}
+var mergers = sync.Pool{New: func() any { return &merger{limit: maxPiece} }}
+
+// maxPiece bounds the working memory for one piece (24 bytes for each of its
+// bytes) and keeps indexes within 32 bits. Longer pieces are cut there.
+const maxPiece = 64 << 20
 
 // keepNodes bounds the memory that an idle merger holds on to.
 const keepNodes = 1 << 16
@@ -38,6 +43,10 @@ func (m *merger) release() {
 
 // merge appends the tokens of one piece to dst.
 func (t *Tokenizer) merge(dst []int32, m *merger, piece string) []int32 {
+	for len(piece) > m.limit {
+		dst = t.mergeLong(dst, m, piece[:m.limit])
+		piece = piece[m.limit:]
+	}
 	if len(piece) <= shortPiece {
 		return t.mergeShort(dst, m, piece)
 	}

@@ -101,7 +101,7 @@ func (p *parser) merge(field string) (left, right string, err error) {
 // bytes leads to. Looking a piece up there first then never changes the result;
 // it only saves the merging.
 func (t *Tokenizer) keepReachable() {
-	var m merger
+	m := merger{limit: maxPiece}
 	var ids []int32
 	kept := newPieceTable(&t.vocab, t.size())
 	for _, e := range t.whole.entries {

@@ -1,4 +1,3 @@
-// Package tokenizer turns text into the token ids of a GLM model and back.
 package tokenizer
 
 import (

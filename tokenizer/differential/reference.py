@@ -1,6 +1,7 @@
 """Compares this project's tokenizer with two others, id for id.
 
-    python reference.py --ranks FILE.tiktoken.gz --json tokenizer.json --dir DIR [--result RESULT.md]
+    python reference.py --ranks FILE.tiktoken.gz --json tokenizer.json --dir DIR
+        [--result RESULT] [--golden ../testdata/golden.json]
 
 DIR holds what _encode/main.go wrote. The references are tiktoken and Hugging Face
 tokenizers, which share no code: their regex engines (fancy-regex, Oniguruma) and
@@ -13,11 +14,16 @@ definition: every byte that is not part of well-formed UTF-8 counts as one
 character that is neither letter, number nor blank. Such bytes are replaced by
 private-use characters, the text is split, the bytes are put back and each piece
 is merged as bytes.
+
+With --golden the hashes that `go test` checks are written: what both references
+make of the documents in DIR/golden with the rank file. Where they differ from
+each other, nothing is written.
 """
 
 import argparse
 import base64
 import gzip
+import hashlib
 import json
 import struct
 import sys
@@ -25,7 +31,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import tiktoken
-import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 SPLIT = (
@@ -151,6 +156,28 @@ def id_lists(path):
         at += 4 + 4 * n
 
 
+def digest(ids):
+    return hashlib.sha256(struct.pack(f"<{len(ids)}i", *ids)).hexdigest()
+
+
+def golden(ref, path):
+    entries = []
+    for kind, data in documents(path):
+        plain = ref.encode(data, kind != "broken")
+        added = ref.encode_added(data.decode()) if kind != "broken" else (None, None)
+        if plain[0] != plain[1] or added[0] != added[1]:
+            sys.exit(f"golden: the references differ from each other on {kind}")
+        entry = {"kind": kind, "text": hashlib.sha256(data).hexdigest(), "tokens": len(plain[0]), "ids": digest(plain[0])}
+        if added[0] is not None:
+            entry["ids_with_added"] = digest(added[0])
+        entries.append(entry)
+    return {
+        "about": "SHA-256 of the texts and of their ids (32 bits each, little-endian) in cl100k_base with the added tokens of GLM from 100256 on",
+        "made_by": f"tiktoken {version('tiktoken')} and tokenizers {version('tokenizers')}, which agree",
+        "cl100k_base": entries,
+    }
+
+
 def first_difference(a, b):
     i = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     return f"token {i}: {a[max(0, i - 3) : i + 4]} and {b[max(0, i - 3) : i + 4]}"
@@ -162,6 +189,7 @@ def main():
     args.add_argument("--json", required=True)
     args.add_argument("--dir", type=Path, required=True)
     args.add_argument("--result", type=Path)
+    args.add_argument("--golden", type=Path)
     args = args.parse_args()
 
     rows, differences = [], 0
@@ -169,6 +197,8 @@ def main():
         ("ranks", "cl100k_base (rank file)", from_ranks(args.ranks)),
         ("json", "Llama 3 (tokenizer.json)", from_json(args.json)),
     ):
+        if args.golden and name == "ranks":
+            args.golden.write_text(json.dumps(golden(ref, args.dir / "golden"), indent=1) + "\n")
         counts = {}
         ours, added = id_lists(args.dir / f"ours.{name}"), id_lists(args.dir / f"ours.{name}.added")
         for i, (kind, data) in enumerate(documents(args.dir / "corpus")):

@@ -6,7 +6,8 @@
 // DIR/corpus holds the documents, each as kind (a number), length and bytes;
 // DIR/ours.ranks and DIR/ours.json the ids, each document as count and ids; with
 // the ending .added, as EncodeWithAdded gives them. All numbers are 32 bits,
-// little-endian.
+// little-endian. DIR/golden holds the documents of testdata/golden.json, written
+// as in DIR/corpus.
 package main
 
 import (
@@ -43,12 +44,16 @@ func main() {
 		kind := i % len(corpus.Kinds)
 		text := corpus.Text(corpus.Kinds[kind], *seed<<32+uint64(i), document)
 		texts = append(texts, text)
-		file = binary.LittleEndian.AppendUint32(file, uint32(kind))
-		file = binary.LittleEndian.AppendUint32(file, uint32(len(text)))
-		file = append(file, text...)
+		file = appendDocument(file, kind, text)
 		total += len(text)
 	}
 	write(filepath.Join(*out, "corpus"), file)
+
+	var golden []byte
+	for i, kind := range corpus.Kinds {
+		golden = appendDocument(golden, i, corpus.Golden(kind))
+	}
+	write(filepath.Join(*out, "golden"), golden)
 
 	for name, t := range map[string]*tokenizer.Tokenizer{"ranks": readRanks(*ranks), "json": readJSON(*json)} {
 		start := time.Now()
@@ -88,6 +93,12 @@ func readJSON(name string) *tokenizer.Tokenizer {
 	t, err := tokenizer.Parse(data)
 	check(err)
 	return t
+}
+
+func appendDocument(file []byte, kind int, text string) []byte {
+	file = binary.LittleEndian.AppendUint32(file, uint32(kind))
+	file = binary.LittleEndian.AppendUint32(file, uint32(len(text)))
+	return append(file, text...)
 }
 
 func appendIDs(file []byte, ids []int32) []byte {

@@ -86,6 +86,9 @@ func Text(kind Kind, seed uint64, size int) string {
 	return s
 }
 
+// Golden returns the text that testdata/golden.json of package tokenizer is about.
+func Golden(kind Kind) string { return Text(kind, 20261130, 64<<10) }
+
 // Mixed returns size bytes in which all kinds that are UTF-8 take turns.
 func Mixed(seed uint64, size int) string {
 	var b strings.Builder
