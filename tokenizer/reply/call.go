@@ -36,12 +36,25 @@ type call struct {
 	// whether a value came right before it.
 	last      int
 	fromValue bool
+	doubt     *doubt
 
 	named    bool // the tool is declared, so deltas may be given
 	sent     int  // bytes of args in deltas
 	opened   bool // the first delta was given
 	repaired Fault
 	err      *CallError
+}
+
+// doubt is about a call that ended, as it seemed, and that something follows which
+// rarely follows a call. More likely the tags that ended it are quoted in its
+// last value, so the value goes on; but nothing behind them is delivered before
+// the end of the value turns up. If it does not, the call was over.
+type doubt struct {
+	args  int // bytes of args before the tags
+	value valueState
+	err   *CallError // as it was there
+	last  int        // ids up to and including </tool_call>
+	torn  bool       // the end of some value turned up, but not of this call
 }
 
 // quoted says how much of <arg_key>..</arg_key><arg_value> stands in a value.
@@ -80,15 +93,22 @@ func (c *call) mend(f Fault) {
 
 // deliver adds the delta that is due.
 func (c *call) deliver(out []Event) []Event {
-	if !c.named || c.dreamt || c.err != nil || c.opened && c.sent == len(c.args) {
+	if !c.named || c.dreamt || c.err != nil {
 		return out
 	}
-	d := ToolCallDelta{Index: c.index, Arguments: string(c.args[c.sent:])}
+	certain := len(c.args)
+	if c.doubt != nil {
+		certain = c.doubt.args
+	}
+	if c.opened && c.sent == certain {
+		return out
+	}
+	d := ToolCallDelta{Index: c.index, Arguments: string(c.args[c.sent:certain])}
 	if !c.opened {
 		d.Name = c.name
 	}
 	c.opened = true
-	c.sent = len(c.args)
+	c.sent = certain
 	return append(out, d)
 }
 
@@ -108,16 +128,17 @@ func (c *call) open(name string, t *tool) {
 	c.args = append(c.args, '{')
 }
 
-// takesKey reports whether text can stand for a parameter: it is one, or it looks
-// like a name. What the schema says of others is for setKey.
+// takesKey reports whether text after </arg_value><arg_key> stands for a
+// parameter. One that the schema does not list is believed only if the value
+// before it holds no other tags.
 func (c *call) takesKey(text []byte) bool {
-	_, _, declared := c.tool.find(string(text))
-	return declared || isName(string(text))
+	_, _, listed := c.tool.find(string(text))
+	return listed || !c.tagged && isName(string(text))
 }
 
 // setKey resolves the name of a parameter and begins its argument.
 func (p *Parser) setKey(c *call, text []byte) {
-	key, s, declared := c.tool.find(string(text))
+	key, s, listed := c.tool.find(string(text))
 	c.key = key
 	c.count++
 	switch {
@@ -126,7 +147,7 @@ func (p *Parser) setKey(c *call, text []byte) {
 	case s == nil:
 		p.fail(c, UnknownParameter, "", "")
 		return
-	case !declared && !isName(key):
+	case !listed && !isName(key):
 		p.fail(c, BadKey, "", "")
 		return
 	case c.set[key]:
@@ -160,6 +181,7 @@ func (c *call) setValue(at int) {
 func (p *Parser) closeValue(c *call) {
 	var f Fault
 	var have string
+	c.doubt = nil
 	c.args, f, have = c.value.close(c.args)
 	switch f {
 	case Sound:

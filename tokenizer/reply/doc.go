@@ -40,9 +40,9 @@
 //
 // A model that works on code about tags does write them with the control tokens,
 // inside a value. There a tag ends the value only if it is </arg_value> and what
-// must follow follows: <arg_key> and a parameter, or </tool_call> and not another
-// </arg_value>; and a call quoted whole in the value is skipped over. Everything
-// else is part of the value.
+// must follow follows: <arg_key> and a parameter, or </tool_call> and then another
+// call or the end of the message. A call quoted whole in the value is skipped
+// over. Everything else is part of the value.
 //
 // # Values
 //
@@ -53,7 +53,7 @@
 // must be JSON of an allowed kind. Where it allows both, or says nothing, the
 // text is what it is as JSON, if that is allowed and not a string, and a string
 // otherwise; a string that enum names wins over that. Numbers keep their digits,
-// however many.
+// however many. A parameter that takes no strings and is not required may be null.
 //
 // The parser does not validate: whether a number is in range, a string in the
 // enum, or a required argument there is for the tool to say.
@@ -65,8 +65,9 @@
 // message, so that the model can try again:
 //
 //   - a tool that was not declared; with no tools declared, every call;
-//   - a parameter that the schema does not list, unless it lists none or has
-//     additionalProperties (true, or a schema, which then gives the type);
+//   - a parameter that the schema does not list, if additionalProperties is
+//     false or it does not look like a name. Otherwise it is taken, with the type
+//     that additionalProperties gives or any;
 //   - a parameter given twice, a value of the wrong kind, text that is not UTF-8;
 //   - tags in the wrong order, and a message that ends inside a call.
 //
@@ -89,13 +90,17 @@
 // Deltas of a call are not a call. Only [ToolCall] is; its deltas are void if a
 // [BadToolCall] of the same Index comes instead.
 //
-// A call that text follows is handed out when the next call begins or the message
-// ends: the text may show that its last value was cut short by a quoted tag.
+// Text after a call is held back until the message ends, and the call with it: it
+// may be the rest of the last value, if that quotes </arg_value></tool_call>. If
+// the end of the value comes it was, if the message just ends it was text, and if
+// the message is cut off the call is bad, text and all.
 //
 // A quoted tag that looks in every way like structure is taken for it. Inside a
 // value, the control tokens </arg_value><arg_key>K</arg_key> with K a parameter
-// not given yet begin the next argument, and </arg_value></tool_call> followed by
-// nothing but a stop id or another call end the call. Text tokens are safe.
+// not given yet begin the next argument, and </arg_value></tool_call> end the call
+// if another <tool_call> follows. And the first tags of a call, up to <arg_value>,
+// quoted without its end keep the value open: the call is bad then. Text tokens
+// are safe.
 //
 // With schemas that allow strings and other kinds, the string "5" and the number
 // 5 look alike on the wire, and the number is assumed.

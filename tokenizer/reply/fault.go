@@ -33,7 +33,7 @@ const (
 	StrayTag         // a tag where it has no meaning
 	BadJSON          // the call was written as JSON and is not a call
 	Unfinished       // the message ended inside the call
-	Torn             // the end of a value turned up after the end of the call
+	Torn             // what follows the call may belong to its last value
 )
 
 var faultText = [...]string{
@@ -56,7 +56,7 @@ var faultText = [...]string{
 	StrayTag:          "a tag in the wrong place",
 	BadJSON:           "written as JSON and not a call",
 	Unfinished:        "the message ended inside the call",
-	Torn:              "the end of a value follows the end of the call",
+	Torn:              "what follows may belong to the last value",
 }
 
 func (f Fault) Error() string { return f.String() }

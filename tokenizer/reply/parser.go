@@ -18,14 +18,14 @@ type Parser struct {
 	calls  int   // calls begun
 	call   *call // the call being read, or read and not yet handed out
 
-	// parked is a call that text follows. If the text leads to the end of a
-	// value, that was the value of this call, and the call is torn.
-	parked *ToolCall
-
 	// dreamt are calls that were written inside the reasoning. They count if the
 	// message ends with them; if it goes on they were part of a thought.
 	dreamt    []Event
 	dreamtIDs []int32
+
+	// rereading: tokens that were held for the value of a call are read again as
+	// what follows it.
+	rereading bool
 }
 
 // state is where in a message the parser stands.
@@ -159,7 +159,6 @@ func (p *Parser) say(id int32, m mark) {
 	switch {
 	case m == callOpen:
 		p.wake()
-		p.unpark()
 		p.begin(id)
 	case m == thinkOpen && fresh:
 		p.out = p.speech.turn(p.out, true)
@@ -169,9 +168,6 @@ func (p *Parser) say(id int32, m mark) {
 		// twice.
 	case len(p.dreamt) > 0 && (m == thinkClose || p.blank(id)):
 	default:
-		if m == valueClose && p.parked != nil {
-			p.tear()
-		}
 		p.wake()
 		p.speech.say(id)
 	}
@@ -225,27 +221,6 @@ func (p *Parser) wake() {
 	p.dreamt, p.dreamtIDs = nil, nil
 }
 
-// unpark hands out a call that text followed.
-func (p *Parser) unpark() {
-	if p.parked == nil {
-		return
-	}
-	p.out = p.speech.flush(p.out)
-	p.out = append(p.out, *p.parked)
-	p.parked = nil
-}
-
-// tear gives up a call that ended before its value did.
-func (p *Parser) tear() {
-	c := p.parked
-	p.parked = nil
-	p.out = p.speech.flush(p.out)
-	p.out = append(p.out, BadToolCall{Index: c.Index, Name: c.Name, Raw: c.Raw, Err: &CallError{
-		Fault: Torn, Index: c.Index, Offset: len(c.Raw),
-		Want: "the next call or the end of the message", Have: markSpelling[valueClose],
-	}})
-}
-
 // end ends the message: by a stop id, or because no more ids will come.
 func (p *Parser) end(stopped bool) {
 	if p.state == afterMessage {
@@ -256,7 +231,6 @@ func (p *Parser) end(stopped bool) {
 	}
 	p.speech.pause()
 	p.out = p.speech.flush(p.out)
-	p.unpark()
 	for _, e := range p.dreamt {
 		if c, ok := e.(ToolCall); ok {
 			p.out = append(p.out, ToolCallDelta{c.Index, c.Name, string(c.Arguments)})

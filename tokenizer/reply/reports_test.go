@@ -178,7 +178,7 @@ var reports = []report{
 	{22, "exo-explore/exo/pull/2187", func(t *testing.T) {
 		ts := tools(t, `open {"properties":{"file":{},"page":{"type":"integer"}}}`)
 		check(t, ts, nil, ids("<tool_call>open<arg_key>file", plain("<arg_key"), "</arg_key><arg_value>page", plain("</arg_key><arg_value>"), "5</arg_value></tool_call><|observation|>"),
-			`bad open (no such parameter)`)
+			`bad open (not the name of a parameter)`)
 	}},
 	{23, "ollama/ollama/issues/13820", func(t *testing.T) {
 		ts := tools(t, readTool)
@@ -231,7 +231,7 @@ var reports = []report{
 	{27, "ggml-org/llama.cpp/pull/15186", func(t *testing.T) {
 		const object = `{"tool_calls":[{"name":"read","arguments":{"path":"a"}}]}`
 		check(t, tools(t, readTool), nil, ids(wire("read", "path", "a"), object, "<|user|>"),
-			fmt.Sprintf("text %q", object), `call read {"path":"a"}`)
+			`call read {"path":"a"}`, fmt.Sprintf("text %q", object))
 	}},
 	{28, "local-inference-lab/vllm/pull/639", tagsInValues},
 	{29, "antirez/ds4/issues/569", typedValues},
@@ -261,7 +261,7 @@ var reports = []report{
 		events := check(t, ts, nil, ids(wire("set", "values", `{"a": 1,, "b"`), wire("read", "path", "a"), "<|observation|>"),
 			`bad set (a value has the wrong type)`, `call read {"path":"a"}`)
 		bad := events[1].(BadToolCall)
-		if want := "reply: tool call 0, argument 1, byte 50: a value has the wrong type: want an object, have text that is no JSON value"; bad.Err.Error() != want {
+		if want := "reply: tool call 0, argument 1, byte 50: a value has the wrong type: want an object or null, have text that is no JSON value"; bad.Err.Error() != want {
 			t.Errorf("want error %q\nhave %q", want, bad.Err.Error())
 		}
 		if bad.Raw != wire("set", "values", `{"a": 1,, "b"`) {
@@ -416,7 +416,7 @@ func tagsInValues(t *testing.T) {
 		"</tool_call>", "<tool_call>", "</arg_value>", "<arg_value>", "<arg_key>", "</arg_key>", "<think></think>",
 		"if s == \"</arg_value>\" {\n", "a </arg_value> b </tool_call> c <tool_call> d",
 		"</arg_value>\n</arg_value>", "</arg_value></think>",
-		"x = \"</arg_key><arg_value>\"\n", "<|assistant|><|system|>[gMASK]<sop>/nothink",
+		"x = \"</arg_key><arg_value>\"\n", "end := \"</arg_value></tool_call>\"\n", "a</arg_value></tool_call>\n\n\xe4\xb8\xad\n</tool_call>", "<|assistant|><|system|>[gMASK]<sop>/nothink",
 		wire("read", "path", "fake"),
 		"see:\n" + wire("read", "path", "fake") + "\nand " + wire("read") + wire("read", "path", "b", "line", "2") + ".\n",
 		"ends with </arg_value></tool_call>",
@@ -442,12 +442,30 @@ func tagsInValues(t *testing.T) {
 			}
 		}
 	}
-	// Where one reading is not certain there is no call. Here a value seems to
-	// end, text follows, and then the end of a value turns up.
-	events := check(t, ts, nil, ids(wire("write", "path", "a", "content", "one</arg_value></tool_call> two"), "<|observation|>"),
-		`text "two"`, `bad write (the end of a value follows the end of the call)`, `text "</arg_value></tool_call>"`)
-	if bad := events[2].(BadToolCall); bad.Raw != "<tool_call>write<arg_key>path</arg_key><arg_value>a</arg_value><arg_key>content</arg_key><arg_value>one</arg_value></tool_call>" {
-		t.Errorf("raw text is %q", bad.Raw)
+	// What follows a call is the rest of its value if the end of the value comes.
+	follow := "<tool_call>write<arg_key>path</arg_key><arg_value>a</arg_value><arg_key>content</arg_key><arg_value>one</arg_value></tool_call>"
+	check(t, ts, nil, ids(follow, " two </arg_value></tool_call> three</arg_value></tool_call><|observation|>"),
+		`call write {"path":"a","content":"one</arg_value></tool_call> two </arg_value></tool_call> three"}`)
+	check(t, ts, nil, ids(follow, " two</arg_value><arg_key>path2</arg_key><arg_value>three</arg_value></tool_call>", follow, "<|observation|>"),
+		`bad write (what follows may belong to the last value)`)
+	// It is text if no end comes, and then other calls may follow.
+	check(t, ts, nil, ids("So: ", follow, "\nDone.\n", follow, "Two ", follow, "<|user|>"),
+		`text "So:"`, `call write {"path":"a","content":"one"}`, `text " \nDone."`, `call write {"path":"a","content":"one"}`,
+		`text "\nTwo"`, `call write {"path":"a","content":"one"}`)
+	any := tools(t, `set {"properties":{"any":{},"list":{"type":"array"},"note":{"type":["string","null"]}}}`)
+	for key, val := range map[string]string{"any": "[1]", "list": "[2]", "note": "null"} {
+		check(t, any, nil, ids(wire("set", key, val), " So.<|user|>"), fmt.Sprintf(`call set {"%s":%s}`, key, val), `text "So."`)
+	}
+	check(t, any, nil, ids(wire("set", "any", "[1]</arg_value></tool_call>, 2"), "<|observation|>"),
+		`call set {"any":"[1]</arg_value></tool_call>, 2"}`)
+	check(t, any, nil, ids(wire("set", "list", `["</arg_value></tool_call>", 2]`), "<|observation|>"),
+		`call set {"list":["</arg_value></tool_call>", 2]}`)
+	// Where no reading is certain there is no call, and nothing is lost.
+	for _, tail := range []string{"two</arg_value> three<|observation|>", "two"} {
+		events := check(t, ts, nil, ids(follow, tail), `bad write (what follows may belong to the last value)`)
+		if bad := events[1].(BadToolCall); bad.Raw != follow+strings.TrimSuffix(tail, "<|observation|>") {
+			t.Errorf("raw text is %q", bad.Raw)
+		}
 	}
 	// Here a quoted call opens a value and never closes it.
 	check(t, ts, nil, ids(wire("write", "path", "a", "content", "<arg_key>k</arg_key><arg_value>"), "<|observation|>"),

@@ -87,8 +87,8 @@ type compiler struct {
 	seen  map[string]bool   // references followed for properties
 	err   *SchemaError
 
-	// Whether parameters that are not listed are refused: something lists
-	// parameters, and nothing asks for others.
+	// Whether something forbids parameters that are not listed, and whether
+	// something else allows some.
 	closed, open bool
 }
 
@@ -112,8 +112,11 @@ func compile(schema json.RawMessage) (*tool, *SchemaError) {
 	if c.closed && !c.open {
 		t.extra = nil
 	}
-	for p := range t.params {
-		t.longest = max(t.longest, len(p))
+	for name, p := range t.params {
+		t.longest = max(t.longest, len(name))
+		if p.kinds&str == 0 && !slices.Contains(t.required, name) {
+			p.kinds |= null // models write null for what they leave out
+		}
 	}
 	return t, c.err
 }
@@ -123,7 +126,6 @@ func compile(schema json.RawMessage) (*tool, *SchemaError) {
 // case.
 func (c *compiler) parameters(t *tool, node map[string]any, path string, must bool) {
 	if props, ok := node["properties"]; ok {
-		c.closed = true
 		list, ok := props.(map[string]any)
 		if !ok {
 			c.fail(path+"/properties", "an object", kindName(props))
@@ -146,7 +148,6 @@ func (c *compiler) parameters(t *tool, node map[string]any, path string, must bo
 	}
 	switch extra := node["additionalProperties"].(type) {
 	case bool:
-		c.open = c.open || extra
 		c.closed = c.closed || !extra
 	case map[string]any:
 		s := c.shape(extra, path+"/additionalProperties")
@@ -159,8 +160,6 @@ func (c *compiler) parameters(t *tool, node map[string]any, path string, must bo
 		c.seen[ref] = true
 		if n, ok := c.resolve(ref, path).(map[string]any); ok {
 			c.parameters(t, n, strings.TrimPrefix(ref, "#"), must)
-		} else {
-			c.open = true
 		}
 	}
 	for _, keyword := range [...]string{"allOf", "anyOf", "oneOf"} {

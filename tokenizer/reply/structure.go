@@ -231,6 +231,9 @@ func (p *Parser) readValue(c *call, b []byte, m mark) bool {
 func (p *Parser) quote(c *call, b []byte, m mark) {
 	p.addValue(c, b)
 	c.tagged = c.tagged || !isText(m)
+	if c.doubt != nil && m == valueClose && c.depth == 0 {
+		c.doubt.torn = true
+	}
 	switch {
 	case m == keyOpen:
 		c.quoted = quotedKey
@@ -360,7 +363,7 @@ func (p *Parser) endCall(c *call) {
 // dropCall ends a bad call before the <tool_call> at hand, which begins another.
 func (p *Parser) dropCall(c *call) bool {
 	c.last = len(c.ids)
-	p.handOut(c, callOpen)
+	p.handOut(c)
 	return false
 }
 
@@ -373,23 +376,27 @@ func (p *Parser) readAfterCall(c *call, b []byte, m mark) bool {
 	case m == callClose:
 		c.last = len(c.ids) + 1 // once more
 		return true
-	case m == valueClose && c.fromValue:
+	case m == callOpen || !c.fromValue || c.dreamt || p.rereading:
+		p.handOut(c)
+		return false
+	case m == valueClose:
 		c.fromValue = false
 		return p.undecide(c)
 	}
-	p.handOut(c, m)
+	d := &doubt{args: len(c.args), value: c.value.state(), err: c.err, last: c.last}
+	c.fromValue = false
+	p.undecide(c)
+	c.doubt = d
 	return false
 }
 
-// handOut makes an event of a call that is over. m is the mark of what follows.
-func (p *Parser) handOut(c *call, m mark) {
+// handOut makes an event of a call that is over.
+func (p *Parser) handOut(c *call) {
+	if c.fromValue {
+		p.closeValue(c)
+	}
 	if c.err == nil {
-		if c.fromValue {
-			p.closeValue(c)
-		}
-		if c.err == nil {
-			c.args = append(c.args, '}')
-		}
+		c.args = append(c.args, '}')
 	}
 	p.out = c.deliver(p.out)
 	p.call = nil
@@ -401,11 +408,7 @@ func (p *Parser) handOut(c *call, m mark) {
 		return
 	}
 	p.state = inText
-	if good, ok := e.(ToolCall); ok && c.fromValue && m != callOpen && m != stop {
-		p.parked = &good
-	} else {
-		p.out = append(p.out, e)
-	}
+	p.out = append(p.out, e)
 	for _, id := range c.ids[c.last:] {
 		p.speech.say(id)
 	}
@@ -418,7 +421,11 @@ func (p *Parser) handOut(c *call, m mark) {
 func (p *Parser) endInCall(stopped bool) {
 	c := p.call
 	if p.state == afterCall {
-		p.handOut(c, stop)
+		p.handOut(c)
+		return
+	}
+	if c.doubt != nil {
+		p.recall(c, stopped)
 		return
 	}
 	c.last = len(c.ids)
@@ -433,7 +440,34 @@ func (p *Parser) endInCall(stopped bool) {
 	default:
 		p.fail(c, Unfinished, "", "")
 	}
-	p.handOut(c, stop)
+	p.handOut(c)
+}
+
+// recall ends a call where it first seemed to end, because no other end came, and
+// reads what follows again. If the message was cut off, or the end of some value
+// came, the call may have gone on after all, and all of it is bad.
+func (p *Parser) recall(c *call, stopped bool) {
+	d := c.doubt
+	if d.torn || !stopped {
+		c.last = len(c.ids)
+		p.fail(c, Torn, "", "")
+		p.handOut(c)
+		return
+	}
+	rest := c.ids[d.last:]
+	c.ids, c.last = c.ids[:d.last:d.last], d.last
+	c.args, c.err, c.doubt = c.args[:d.args], d.err, nil
+	c.value.goBack(d.value)
+	c.size = len(p.tok.Raw(nil, c.ids...))
+	c.fromValue = true
+	p.handOut(c)
+	p.rereading = true
+	for _, id := range rest {
+		p.step(id, p.marks.of(id))
+	}
+	if p.call != nil {
+		p.endInCall(stopped)
+	}
 }
 
 func isNameRune(r rune) bool {

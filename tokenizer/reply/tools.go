@@ -139,7 +139,7 @@ const blanks = " \t\r\n"
 
 // find looks a parameter up by the text that stands for it: as it is, or without
 // blanks around it. The shape is nil if there can be no such parameter.
-func (t *tool) find(key string) (name string, s *shape, declared bool) {
+func (t *tool) find(key string) (name string, s *shape, listed bool) {
 	if s = t.params[key]; s != nil {
 		return key, s, true
 	}

@@ -23,6 +23,8 @@ type value struct {
 	// known to be a string, then at most the beginning of a character.
 	held    []byte
 	checked int // bytes of held known to fit a number
+	// decided is what held was when the value turned out to be a string.
+	decided []byte
 }
 
 type valueMode uint8
@@ -36,7 +38,7 @@ const (
 
 // begin starts a value. A nil shape drops it.
 func (v *value) begin(dst []byte, s *shape) []byte {
-	v.shape, v.held, v.checked = s, v.held[:0], 0
+	v.shape, v.held, v.checked, v.decided = s, v.held[:0], 0, nil
 	switch {
 	case s == nil:
 		v.mode = dropping
@@ -51,6 +53,35 @@ func (v *value) begin(dst []byte, s *shape) []byte {
 	return dst
 }
 
+// A valueState is a place to go back to in a value.
+type valueState struct {
+	mode valueMode
+	held int    // length
+	part []byte // the beginning of a character, if mode is verbatim
+}
+
+// state returns the place where the value stands.
+func (v *value) state() valueState {
+	s := valueState{mode: v.mode, held: len(v.held)}
+	if v.mode == verbatim {
+		s.part = bytes.Clone(v.held)
+	}
+	return s
+}
+
+// goBack forgets what was written since.
+func (v *value) goBack(s valueState) {
+	switch {
+	case s.mode == verbatim:
+		v.held = append(v.held[:0], s.part...)
+	case v.decided != nil: // it was not, there
+		v.held = append(v.held[:0], v.decided[:s.held]...)
+	default:
+		v.held = v.held[:s.held]
+	}
+	v.mode = s.mode
+}
+
 // write takes more of the text and adds what is certain of its JSON to dst. It
 // reports false if the text is a string and not UTF-8.
 func (v *value) write(dst, text []byte) ([]byte, bool) {
@@ -60,6 +91,7 @@ func (v *value) write(dst, text []byte) ([]byte, bool) {
 	v.held = append(v.held, text...)
 	if v.mode == open && !v.mayBeOther() {
 		v.mode = verbatim
+		v.decided = bytes.Clone(v.held)
 		dst = append(dst, '"')
 	}
 	if v.mode == verbatim {
