@@ -1,0 +1,88 @@
+"""Writes the training data: token ids, loss classes, and where each sample starts.
+
+    python dataset.py CASES.json TOKENIZER.json OUT_DIR [SCALE]
+
+Parts: mini (short files, several bugs), task (what the judged loop meets),
+long (up to 150 lines), ask (questions), lib (library source). Each part is
+drawn from its own seed. OUT_DIR/data.json records sizes and SHA-256 sums.
+"""
+
+import hashlib
+import json
+import os
+import random
+import sys
+
+import numpy as np
+
+import dialogues
+import packages
+import shapes
+import stdlib
+import tok
+import wire
+
+SIZES = {"mini": 30_000, "task": 12_000, "long": 1_000, "ask": 1_500, "lib": 1_000}
+
+
+def sample(part, rng, all_shapes, cases, pairs, chunks):
+    """The wire parts of one sample, or None to draw again."""
+    if part == "mini":
+        package = packages.build(rng, all_shapes, cases, functions=(1, 3), bugs=rng.choice([1, 2, 2, 3, 3]), lines=(6, 34))
+        return dialogues.repair(rng, package, tool_block=rng.random() < 0.05, whole=rng.random() < 0.25).parts
+    if part == "task":
+        files = 2 if rng.random() < 0.15 else 1
+        count = (2, 3) if files == 2 else (2, 6)
+        package = packages.build(rng, all_shapes, cases, functions=count, bugs=rng.choice([1, 1, 1, 1, 2, 2, 3]), files=files, lines=(14, 62))
+        return dialogues.repair(rng, package, slips=0.06).parts
+    if part == "long":
+        package = packages.build(rng, all_shapes, cases, functions=(6, 14), bugs=rng.choice([1, 1, 1, 2]), lines=(60, 150))
+        return dialogues.repair(rng, package).parts
+    if part == "ask":
+        return dialogues.question(rng, pairs, rng.random() < 0.3).parts
+    return [(None, rng.choice(chunks), wire.TEXT), ("<|endoftext|>", "", wire.TEXT)]
+
+
+def library_chunks(sources):
+    """Stretches of 40 lines of library source that training may see."""
+    out = []
+    for n, (_, text) in enumerate(sources):
+        if not stdlib.is_held(n):
+            lines = text.splitlines(keepends=True)
+            out += ["".join(lines[i : i + 40]) for i in range(0, len(lines), 40)]
+    return [c for c in out if len(c) < 3000]
+
+
+def write(folder, part, samples, encoder):
+    ids, losses, starts = [], [], [0]
+    for parts in samples:
+        i, l = encoder.parts(parts)
+        if len(i) > 3000:
+            continue
+        ids += i
+        losses += l
+        starts.append(len(ids))
+    arrays = {"ids": np.array(ids, np.uint16), "loss": np.array(losses, np.uint8), "starts": np.array(starts, np.int64)}
+    digest = hashlib.sha256()
+    for name, a in arrays.items():
+        np.save(os.path.join(folder, f"{part}.{name}.npy"), a)
+        digest.update(a.tobytes())
+    return {"samples": len(starts) - 1, "tokens": len(ids), "answer_tokens": int((arrays["loss"] == wire.ANSWER).sum()), "sha256": digest.hexdigest()}
+
+
+def main():
+    cases, encoder, folder = json.load(open(sys.argv[1])), tok.Encoder(sys.argv[2]), sys.argv[3]
+    scale = float(sys.argv[4]) if len(sys.argv) > 4 else 1.0
+    os.makedirs(folder, exist_ok=True)
+    all_shapes, sources = shapes.load(), stdlib.files()
+    pairs, chunks = stdlib.questions(sources), library_chunks(sources)
+    record = {}
+    for part, count in SIZES.items():
+        draws = (sample(part, random.Random(f"{part} {n}"), all_shapes, cases, pairs, chunks) for n in range(int(count * scale)))
+        record[part] = write(folder, part, draws, encoder)
+        print(part, record[part], flush=True)
+        json.dump(record, open(os.path.join(folder, "data.json"), "w"), indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Tool-using dialogues over broken packages, and questions that need no tool.
+
+The policy is always the same, so that greedy decoding has one thing to learn:
+list the files and run the tests (two calls in one turn), read the file that the
+failure names, edit the broken line, run the tests again, answer. An edit gives
+the whole old line and the whole new line, line ends included: token for token a
+copy of what read_file showed.
+"""
+
+import copy
+import json
+import os
+import random
+
+import shapes
+import wire
+
+TOOLS = json.load(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools.json"), encoding="utf-8"))
+EXTRA_TOOLS = [
+    {"name": "write_file", "description": "Writes a file.", "parameters": {"type": "object", "properties": {"path": {"type": "string"}, "text": {"type": "string"}}, "required": ["path", "text"]}},
+    {"name": "search", "description": "Finds a word in all files.", "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}},
+    {"name": "weather", "description": "Tells the weather.", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}},
+]
+
+TRAIN_REQUESTS = [
+    "The tests of package $P fail. Please fix the code.",
+    "go test fails in package $P. Find the bug and repair it.",
+    "Something is broken in package $P, make its tests pass.",
+    "Fix package $P.",
+    "Can you repair package $P? Its tests are red.",
+    "Please debug package $P until go test is green.",
+    "A test of $P fails. Repair the code, not the test.",
+    "Package $P has a bug. Find it and fix it.",
+    "Why does go test fail for $P? Please fix it.",
+    "Repair the package $P so that every test passes.",
+]
+HELD_REQUESTS = [
+    "My $P package stopped working, please have a look and correct it.",
+    "Get the test suite of $P to pass again.",
+    "There is a mistake somewhere in $P, could you sort it out?",
+    "The build of $P is failing in our pipeline. Please take care of it.",
+]
+OPENING = "I list the files and run the tests."
+AGAIN = "I run the tests again."
+
+
+def request(rng, package, held=False):
+    return rng.choice(HELD_REQUESTS if held else TRAIN_REQUESTS).replace("$P", package.name)
+
+
+def tools(rng, vary):
+    """The four tools as they stand, or now and then in another order, form or company."""
+    out = [copy.deepcopy(t["function"]) for t in TOOLS]
+    if not vary or rng.random() < 0.6:
+        return out
+    if rng.random() < 0.5:
+        out += copy.deepcopy(rng.sample(EXTRA_TOOLS, rng.randint(1, 2)))
+        rng.shuffle(out)
+    if rng.random() < 0.5:
+        for t in out:
+            t["parameters"]["additionalProperties"] = False
+    if rng.random() < 0.3:
+        for t in out:
+            for name, schema in t["parameters"]["properties"].items():
+                schema["description"] = {"path": "file name", "old": "text to replace", "new": "its replacement"}.get(name, name)
+    return out
+
+
+def read_paths(package):
+    """The source files that the test output names, in its order."""
+    out = []
+    for edit in package.edits:
+        if edit.path not in out:
+            out.append(edit.path)
+    return out
+
+
+def diagnosis(edit):
+    return f"{edit.function}: {shapes.DIAGNOSES[edit.kind]}."
+
+
+def opening(r, package, listing):
+    r.assistant(OPENING, "", [("list_files", []), ("run_tests", [])])
+    r.results([listing, package.output])
+
+
+def answer(r, package):
+    done = " ".join(f"{e.function} in {e.path}: {shapes.DIAGNOSES[e.kind]}." for e in package.edits)
+    r.assistant("", f"Fixed. {done} The tests pass.")
+
+
+def repair(rng, package, tool_block=True, vary=True, slips=0.0, whole=True):
+    """The whole dialogue, or up to the edits. slips: share in which a first edit fails and is done again."""
+    r = wire.Render()
+    r.start(tools(rng, vary) if tool_block else (), rng.choice(["Max"] * 8 + ["High", "Low"]) if vary else "Max")
+    if vary and rng.random() < 0.05:
+        r.system("You are a careful Go programmer.")
+    r.user(request(rng, package))
+    opening(r, package, "\n".join(sorted(package.files)))
+    paths = read_paths(package)
+    names = ", ".join(e.function for e in package.edits)
+    r.assistant(f"{names} fails. I read {', '.join(paths)}.", "", [("read_file", [("path", p)]) for p in paths])
+    r.results([(package.files[p], wire.TEXT) for p in paths])
+    if rng.random() < slips:
+        slip(rng, r, package)
+    calls = [("edit_file", [("path", e.path), ("old", e.old), ("new", e.new)]) for e in package.edits]
+    r.assistant(" ".join(diagnosis(e) for e in package.edits), "", calls)
+    if not whole:
+        r.control("<|observation|>", wire.ANSWER)
+        return r
+    r.results(["ok"] * len(calls))
+    r.assistant(AGAIN, "", [("run_tests", [])])
+    r.results([f"ok  \t{package.name}"])
+    answer(r, package)
+    r.user("", wire.ANSWER)
+    return r
+
+
+def slip(rng, r, package):
+    """A wrong first edit, which the loss skips, and the tool's complaint about it."""
+    edit = rng.choice(package.edits)
+    way = rng.randrange(3)
+    path, old = edit.path, edit.old
+    if way == 0:
+        old = edit.new if edit.new != edit.old else edit.old.strip() + ";\n"
+        message = f"error: old text not found in {path}"
+    elif way == 1:
+        path = edit.path.replace(".go", "_test.go")
+        message = f"error: {path} is read-only"
+    else:
+        path = "main.go"
+        message = f"error: no file {path}"
+    r.assistant(diagnosis(edit), "", [("edit_file", [("path", path), ("old", old), ("new", edit.new)])], wire.NONE)
+    r.results([message], wire.NONE)
+
+
+def question(rng, pairs, tool_block):
+    """One to three questions about the standard library, answered from memory."""
+    r = wire.Render()
+    r.start(tools(rng, True) if tool_block else (), "Max")
+    for n in range(rng.randint(1, 3)):
+        ask, say = rng.choice(pairs)
+        r.user(ask, wire.ANSWER if n else wire.NONE)
+        r.assistant("", say)
+    r.user("", wire.ANSWER)
+    return r
+
+
+def main():
+    import packages
+
+    cases = json.load(open(os.sys.argv[1]))
+    rng = random.Random(os.sys.argv[2])
+    print(repair(rng, packages.build(rng, shapes.load(), cases)).string())
+
+
+if __name__ == "__main__":
+    main()
