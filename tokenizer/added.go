@@ -1,5 +1,11 @@
 package tokenizer
 
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
 // An Added token stands beside the BPE vocabulary: it has an id and a text, but
 // no merge leads to it. Control tokens such as <|user|> are added tokens.
 type Added struct {
@@ -38,58 +44,55 @@ func GLMAdded(first int32) []Added {
 }
 
 // An addedMatcher finds added tokens in text: leftmost first, and of those that
-// start at one place the longest. It is a trie over bytes.
+// start at one place the longest.
 type addedMatcher struct {
-	first [256]bool          // bytes some token starts with
-	edges map[trieEdge]int32 // node, byte -> node
-	ids   []int32            // node -> id of the token that ends there, or -1
+	first  [256]bool // bytes some token starts with
+	tokens []Added   // by text
 }
 
-type trieEdge struct {
-	node int32
-	b    byte
-}
-
-func newAddedMatcher() *addedMatcher {
-	return &addedMatcher{edges: map[trieEdge]int32{}, ids: []int32{-1}}
-}
-
-func (m *addedMatcher) add(content string, id int32) {
-	m.first[content[0]] = true
-	node := int32(0)
-	for i := range len(content) {
-		e := trieEdge{node, content[i]}
-		next, ok := m.edges[e]
-		if !ok {
-			next = int32(len(m.ids))
-			m.edges[e] = next
-			m.ids = append(m.ids, -1)
-		}
-		node = next
+func newAddedMatcher(tokens []Added) *addedMatcher {
+	m := &addedMatcher{tokens: slices.SortedFunc(slices.Values(tokens), func(x, y Added) int { return cmp.Compare(x.Content, y.Content) })}
+	for _, a := range tokens {
+		m.first[a.Content[0]] = true
 	}
-	m.ids[node] = id
+	return m
 }
 
-// find returns the first match in s at or after from, or start = len(s) if there
-// is none.
+// find returns the first match in s at or after from, or start = len(s) and id -1
+// if there is none.
 func (m *addedMatcher) find(s string, from int) (start, end int, id int32) {
 	for ; from < len(s); from++ {
 		if !m.first[s[from]] {
 			continue
 		}
-		node, end, id := int32(0), 0, int32(-1)
-		for i := from; i < len(s); i++ {
-			next, ok := m.edges[trieEdge{node, s[i]}]
-			if !ok {
-				break
-			}
-			if node = next; m.ids[node] >= 0 {
-				end, id = i+1, m.ids[node]
-			}
-		}
-		if id >= 0 {
+		if end, id := m.longest(s, from); id >= 0 {
 			return from, end, id
 		}
 	}
 	return len(s), len(s), -1
+}
+
+// longest returns the end and the id of the longest token at s[from], or id -1.
+func (m *addedMatcher) longest(s string, from int) (end int, id int32) {
+	id = -1
+	for tokens, n := m.tokens, 0; len(tokens) > 0; n++ {
+		// All of tokens begin with s[from:from+n]; the first may end there.
+		if len(tokens[0].Content) == n {
+			end, id = from+n, tokens[0].ID
+			tokens = tokens[1:]
+		}
+		if from+n == len(s) {
+			break
+		}
+		b := s[from+n]
+		tokens = tokens[search(tokens, func(a *Added) bool { return a.Content[n] >= b }):]
+		tokens = tokens[:search(tokens, func(a *Added) bool { return a.Content[n] > b })]
+	}
+	return end, id
+}
+
+// search returns the index of the first token that ok holds for; it holds for all
+// after that one.
+func search(tokens []Added, ok func(*Added) bool) int {
+	return sort.Search(len(tokens), func(i int) bool { return ok(&tokens[i]) })
 }

@@ -11,7 +11,7 @@ import (
 // Limits of what a file may ask for. Published vocabularies stay far below: the
 // largest have 262,144 tokens, of at most 512 bytes, in files of 35 MB.
 const (
-	maxFileBytes  = 1 << 28
+	maxFileBytes  = 1 << 26
 	maxIDs        = 1 << idBits // ids, holes counted
 	maxTokenBytes = 1 << 10     // bytes of one token
 )
@@ -226,16 +226,14 @@ func (b *builder) index(t *Tokenizer) error {
 // normalised, but the order remains: the second looks at what the first left.
 func (b *builder) buildMatchers(t *Tokenizer) {
 	for _, normalized := range []bool{false, true} {
-		var m *addedMatcher
+		var tokens []Added
 		for _, a := range b.added {
-			if a.normalized != normalized {
-				continue
+			if a.normalized == normalized {
+				tokens = append(tokens, a.Added)
 			}
-			if m == nil {
-				m = newAddedMatcher()
-				t.match = append(t.match, m)
-			}
-			m.add(a.Content, a.ID)
+		}
+		if len(tokens) > 0 {
+			t.match = append(t.match, newAddedMatcher(tokens))
 		}
 	}
 }

@@ -78,6 +78,22 @@ func loadRules(t testing.TB) *Tokenizer {
 	return tok
 }
 
+// The same odd rules in Hugging Face tokenizers 0.23.3.
+func TestOddRulesAgainstReference(t *testing.T) {
+	tok := loadRules(t)
+	for text, want := range map[string][]int32{
+		"aaaabbbbaababbabaaaaaaaababaabbaaaabaaba": {259, 257, 98, 98, 258, 262, 98, 258, 258, 259, 259, 262, 258, 257, 258, 256, 262, 262},
+		"aaaabaaabbababbaaaabaabababaabaaaaaabaab": {259, 262, 97, 257, 258, 258, 98, 258, 256, 262, 262, 258, 258, 262, 259, 97, 262, 257},
+		"aabaababaabbabaaabaaaaaaaaaabaaaaaaaaaaa": {97, 262, 262, 258, 257, 258, 258, 97, 262, 259, 259, 256, 262, 259, 259, 259, 97},
+		"aaaababbaaababaaaaabaaabaaabbabaababaaaa": {259, 262, 98, 258, 97, 262, 258, 259, 262, 97, 262, 97, 257, 258, 258, 262, 258, 259},
+		"aaaaaaabaaaaabaabaaaababababaabaaaaaaaba": {259, 259, 262, 259, 262, 262, 256, 262, 258, 258, 258, 262, 259, 256, 262},
+	} {
+		if got := tok.Encode(nil, text); !slices.Equal(got, want) {
+			t.Errorf("%s:\n got %v\nwant %v", text, got, want)
+		}
+	}
+}
+
 // A quadratic merge of a megabyte takes hours; this one takes a fraction of a
 // second.
 func TestLongPiecesAreNotQuadratic(t *testing.T) {

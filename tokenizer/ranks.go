@@ -36,7 +36,11 @@ func ParseRanks(ranks []byte, added []Added) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.pairs, _ = newPairTable(rankRules(t), &t.byteID) // a pair has one concatenation, so one rule
+	rules := rankRules(t)
+	if len(rules) > maxRanks {
+		return nil, b.formatError("ranks", -1, fmt.Sprintf("tokens with at most %d ways to cut them in two", maxRanks), "more")
+	}
+	t.pairs, _ = newPairTable(rules, &t.byteID) // a pair has one concatenation, so one rule
 	return t, nil
 }
 
@@ -60,10 +64,11 @@ func (b *builder) rankLine(line []byte, n int, offset int64) error {
 }
 
 // rankRules lists the merges that a rank file implies: every way to cut a token
-// into two tokens is one, with the rank of the token.
+// into two tokens is one, with the rank of the token. It stops when there are
+// more than maxRanks.
 func rankRules(t *Tokenizer) []mergeRule {
 	var rules []mergeRule
-	for id := range int32(t.size()) {
+	for id := int32(0); int(id) < t.size() && len(rules) <= maxRanks; id++ {
 		s := string(t.token(id))
 		if s == "" || t.whole.find(s, 0, len(s)) != id {
 			continue // a hole or an added token

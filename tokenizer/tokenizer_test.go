@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/cofferdam-ml/cofferdam/tokenizer/internal/corpus"
 )
 
 // cl100k is a real vocabulary with the split pattern of GLM.
@@ -51,4 +53,48 @@ func TestRealVocabulary(t *testing.T) {
 	if got := tok.Decode(tok.Encode(nil, text)); got != text {
 		t.Errorf("Decode: got %q", got)
 	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	tok := loadCL100K(t)
+	text := corpus.Mixed(3, 1<<16)
+	ids := make([]int32, 0, len(text))
+	if n := testing.AllocsPerRun(10, func() { ids = tok.EncodeWithAdded(ids[:0], text) }); n > 2 { // the pool may have been emptied
+		t.Errorf("EncodeWithAdded allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(10, func() { ids = tok.Encode(ids[:0], text) }); n > 2 { // the pool may have been emptied
+		t.Errorf("Encode allocates %v times", n)
+	}
+	d := tok.NewDecoder()
+	out := make([]byte, 0, 2*len(text))
+	if n := testing.AllocsPerRun(10, func() {
+		out = out[:0]
+		for _, id := range ids {
+			out = d.Append(out, id)
+		}
+		out = d.Flush(out)
+	}); n != 0 {
+		t.Errorf("the Decoder allocates %v times", n)
+	}
+	if string(out) != text {
+		t.Error("the text came back changed")
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	tok := loadCL100K(t)
+	text := corpus.Mixed(4, 1<<15)
+	want := tok.EncodeWithAdded(nil, text)
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			if got := tok.EncodeWithAdded(nil, text); !slices.Equal(got, want) {
+				t.Error("ids differ when encoding at the same time")
+			}
+			if got := tok.Decode(want); got != text {
+				t.Error("text differs when decoding at the same time")
+			}
+		})
+	}
+	wait.Wait()
 }
