@@ -66,8 +66,8 @@ const (
 	// NonFinite: the row met a NaN or an infinity in its final hidden vector or
 	// its logits, or had no key with a usable score.
 	NonFinite Health = 1 << iota
-	// TagMismatch: a page of the row's sequence carries another owner's tag. No
-	// row of that sequence read or wrote anything.
+	// TagMismatch: a page of the row's sequence carries another tag than the step
+	// says. No row of that sequence read or wrote anything.
 	TagMismatch
 	// BadSelection: a selected position was negative, above the row's own
 	// position, or out of order.
@@ -95,6 +95,7 @@ func (h Health) String() string {
 // Result is what a step leaves behind. Its slices are valid until the next Start.
 type Result struct {
 	Epoch   uint64   // the step's, echoed
+	Session []uint64 // the step's, echoed
 	Tag     []uint64 // the step's, echoed
 	Aborted bool     // the abort word was seen: pages written hold no defined content
 

@@ -69,8 +69,8 @@ func (p PageSpec) Check() error {
 // KV format, little endian: what Export gives and Import takes, on any backend.
 type Pages interface {
 	Spec() PageSpec
-	// SetTag names the owner of a page; a step whose sequence carries another
-	// tag fails before it reads or writes the page.
+	// SetTag puts a tag on a page; a sequence whose step expects another one
+	// there fails before it reads or writes anything.
 	SetTag(page int, tag uint64)
 	// Scrub zeroes pages and clears their tags.
 	Scrub(pages ...int)

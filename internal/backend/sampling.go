@@ -3,8 +3,8 @@ package backend
 // Sampling says how one out row is adjusted and sampled.
 //
 // AdjustLogits works on l in this order: repetition penalty (l > 0: l / r, else
-// l * r) for every id in Counts; then l -= Presence + Frequency * count; then
-// l += bias; then ids outside Mask become -inf.
+// l * r) for every id in Counts; then l -= Presence + Frequency * count for those
+// with a count above zero; then l += bias; then ids outside Mask become -inf.
 //
 // Sample works on p = softmax(l / Temperature): the TopK largest, renormalised;
 // of these the shortest run, largest first, whose sum reaches TopP; of these the
@@ -28,7 +28,7 @@ type Sampling struct {
 	Top int32
 }
 
-// TokenCount is how often an id occurred.
+// TokenCount is how often an id was sampled; 0 for one that is in the prompt only.
 type TokenCount struct{ ID, Count int32 }
 
 // TokenBias is added to the logit of an id.

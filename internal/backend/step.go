@@ -18,12 +18,14 @@ type Step struct {
 	Seq []int32 // [R] sequence of the row, -1: padding
 	Pos []int32 // [R] position of the row in its sequence
 
-	QStart []int32  // [S+1]
-	KVLen  []int32  // [S] positions that exist once this step has written its rows
-	Tag    []uint64 // [S] owner that every page of the sequence must carry
+	QStart  []int32  // [S+1]
+	KVLen   []int32  // [S] positions that exist once this step has written its rows
+	Session []uint64 // [S] echoed in the result
+	Tag     []uint64 // [S] echoed in the result: the lease of the sequence
 
-	Pages  []int32 // [S, Stride] page numbers; position p lies on page p/PageSize
-	Stride int
+	Pages   []int32  // [S, Stride] page numbers; position p lies on page p/PageSize
+	PageTag []uint64 // [S, Stride] tag that the page must carry
+	Stride  int
 
 	Out      []int32    // [O] rows whose logits are wanted
 	Sampling []Sampling // [O], or empty: nothing is sampled
@@ -62,8 +64,10 @@ func (s *Step) Check(spec PageSpec, vocab int) error {
 		{"len(Seq)", len(s.Seq), rows},
 		{"len(Pos)", len(s.Pos), rows},
 		{"len(QStart)", len(s.QStart), seqs + 1},
+		{"len(Session)", len(s.Session), seqs},
 		{"len(Tag)", len(s.Tag), seqs},
 		{"len(Pages)", len(s.Pages), seqs * s.Stride},
+		{"len(PageTag)", len(s.PageTag), seqs * s.Stride},
 	} {
 		if f.have != f.want {
 			return &StepError{Field: f.name, Want: fmt.Sprint(f.want), Have: fmt.Sprint(f.have)}

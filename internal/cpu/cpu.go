@@ -30,6 +30,7 @@ type Backend struct {
 	step   *backend.Step
 	pages  *pages
 	active []int32 // rows that take part: not padding, of a sequence with the right tags
+	alive  []bool  // the same by row
 	starts uint64
 	result backend.Result
 	done   chan struct{}
@@ -177,7 +178,8 @@ func (b *Backend) Start(p backend.Program, s *backend.Step, pg backend.Pages) er
 // reset prepares the result and finds the rows that take part.
 func (b *Backend) reset() {
 	s, r := b.step, &b.result
-	r.Epoch, r.Tag, r.Aborted = s.Epoch, append(r.Tag[:0], s.Tag...), false
+	r.Epoch, r.Aborted = s.Epoch, false
+	r.Session, r.Tag = append(r.Session[:0], s.Session...), append(r.Tag[:0], s.Tag...)
 	clear(grow(&r.Health, s.Rows()))
 	grow(&r.LogProb, len(s.Out))
 	grow(&r.Top, len(s.Out))
@@ -185,13 +187,14 @@ func (b *Backend) reset() {
 		r.ID[i], r.LogProb[i], r.Top[i] = -1, 0, nil
 	}
 	b.active = b.active[:0]
+	clear(grow(&b.alive, s.Rows()))
 	for q := range s.Seqs() {
 		ok := b.pages.tagsMatch(s, q)
 		for row := s.QStart[q]; row < s.QStart[q+1]; row++ {
 			switch {
 			case s.Seq[row] < 0:
 			case ok:
-				b.active = append(b.active, row)
+				b.active, b.alive[row] = append(b.active, row), true
 			default:
 				r.Health[row] |= backend.TagMismatch
 			}

@@ -34,7 +34,7 @@ func (b *Backend) runLogits(op *backend.Logits) {
 		n1 := min(n0+colTile, head.Rows)
 		tile := k.decode(head, n0, n1)
 		for i, r := range s.Out {
-			if s.Seq[r] < 0 {
+			if !b.alive[r] {
 				continue
 			}
 			row, out := n.row(r, head.Cols), dst.row(int32(i), head.Rows)
@@ -49,7 +49,7 @@ func (b *Backend) runLogits(op *backend.Logits) {
 	})
 	b.pool.run(len(s.Out), func(_ *worker, i int) {
 		r := s.Out[i]
-		if s.Seq[r] < 0 {
+		if !b.alive[r] {
 			return
 		}
 		for _, v := range dst.row(int32(i), head.Rows)[:min(op.Valid, head.Rows)] {
@@ -64,7 +64,7 @@ func (b *Backend) runLogits(op *backend.Logits) {
 func (b *Backend) runAdjustLogits(op *backend.AdjustLogits) {
 	m, s := b.mat(op.L), b.step
 	b.pool.run(len(s.Sampling), func(_ *worker, i int) {
-		if s.Seq[s.Out[i]] >= 0 {
+		if b.alive[s.Out[i]] {
 			adjust(m.row(int32(i), m.stride), &s.Sampling[i])
 		}
 	})
@@ -85,7 +85,10 @@ func adjust(l []float32, p *backend.Sampling) {
 				x *= p.Repetition
 			}
 		}
-		l[c.ID] = x - (p.Presence + float32(p.Frequency*float32(c.Count)))
+		if c.Count > 0 {
+			x -= p.Presence + float32(p.Frequency*float32(c.Count))
+		}
+		l[c.ID] = x
 	}
 	for _, c := range p.Bias {
 		if c.ID >= 0 && int(c.ID) < len(l) {

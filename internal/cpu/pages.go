@@ -80,11 +80,12 @@ func (p *pages) Close() error {
 	return p.region.Close()
 }
 
-// tagsMatch reports whether every page that sequence q reaches is its own.
+// tagsMatch reports whether every page that sequence q reaches carries the tag
+// that the step expects.
 func (p *pages) tagsMatch(s *backend.Step, q int) bool {
 	n := (int(s.KVLen[q]) + p.spec.PageSize - 1) / p.spec.PageSize
-	for _, page := range s.Pages[q*s.Stride : q*s.Stride+n] {
-		if p.tags[page] != s.Tag[q] {
+	for i := q * s.Stride; i < q*s.Stride+n; i++ {
+		if p.tags[s.Pages[i]] != s.PageTag[i] {
 			return false
 		}
 	}

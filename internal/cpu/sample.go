@@ -12,10 +12,16 @@ func (b *Backend) runSample(op *backend.Sample) {
 	m, s := b.mat(op.L), b.step
 	b.pool.run(len(s.Sampling), func(_ *worker, i int) {
 		r := s.Out[i]
-		if s.Seq[r] < 0 || b.result.Health[r] != 0 {
+		if !b.alive[r] || b.result.Health[r] != 0 {
 			return
 		}
 		l := m.row(int32(i), m.stride)
+		for _, x := range l {
+			if !finite(x) && x != negInf { // a bias can do that
+				b.result.Health[r] |= backend.NonFinite
+				return
+			}
+		}
 		id, ok := sample(l, &s.Sampling[i])
 		if !ok {
 			b.result.Health[r] |= backend.NothingAllowed
@@ -113,16 +119,19 @@ func logSumExp(l []float32) float64 {
 	return float64(m) + math.Log(sum)
 }
 
-// top returns the n most likely ids, equal ones by lower id.
+// top returns the n most likely ids, equal ones by lower id; fewer if fewer can
+// be sampled.
 func top(l []float32, n int, logSum float64) []backend.TokenProb {
 	ids := make([]int32, len(l))
 	for i := range ids {
 		ids[i] = int32(i)
 	}
 	slices.SortStableFunc(ids, func(a, c int32) int { return cmp.Compare(l[c], l[a]) })
-	out := make([]backend.TokenProb, n)
-	for i, id := range ids[:n] {
-		out[i] = backend.TokenProb{ID: id, LogProb: float32(float64(l[id]) - logSum)}
+	var out []backend.TokenProb
+	for _, id := range ids[:n] {
+		if l[id] > negInf {
+			out = append(out, backend.TokenProb{ID: id, LogProb: float32(float64(l[id]) - logSum)})
+		}
 	}
 	return out
 }

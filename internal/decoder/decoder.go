@@ -39,6 +39,10 @@ type Options struct {
 	// Trace keeps every layer's selection and plan apart, to be read after a
 	// step; otherwise layers share them.
 	Trace bool
+
+	// OnWeight, when set, is called after each weight with its stored bytes; an
+	// error ends Load with it.
+	OnWeight func(bytes int) error
 }
 
 // Model is a forward graph with its weights in a backend.

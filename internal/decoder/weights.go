@@ -15,7 +15,14 @@ func (g *builder) weight(name string) backend.Weight {
 	}
 	var w backend.Weight
 	w, g.err = g.b.LoadWeight(v)
+	g.loaded(v)
 	return w
+}
+
+func (g *builder) loaded(v backend.View) {
+	if g.err == nil && g.o.OnWeight != nil {
+		g.err = g.o.OnWeight(len(v.Data))
+	}
 }
 
 // layer loads a tensor of one layer.
@@ -31,6 +38,7 @@ func (g *builder) kvb(i int) backend.Weight {
 	}
 	var w backend.Weight
 	w, g.err = g.b.LoadKVB(v, g.c.Heads, g.c.QKNope, g.c.VDim)
+	g.loaded(v)
 	return w
 }
 

@@ -116,10 +116,11 @@ func (e *engine) step(t *testing.T, chunks ...chunk) (logits [][]float32, greedy
 		c.s.n += len(c.ids)
 		s.QStart = append(s.QStart, int32(len(s.IDs)))
 		s.KVLen = append(s.KVLen, int32(c.s.n))
-		s.Tag = append(s.Tag, c.s.tag)
+		s.Session, s.Tag = append(s.Session, uint64(q)), append(s.Tag, c.s.tag)
 		table := make([]int32, s.Stride)
 		for i := range table {
 			table[i] = -1
+			s.PageTag = append(s.PageTag, c.s.tag)
 		}
 		copy(table, c.s.pages)
 		s.Pages = append(s.Pages, table...)

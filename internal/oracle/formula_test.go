@@ -193,7 +193,7 @@ func TestDraw(t *testing.T) {
 		{"top-k 2 leaves 2/3 and 1/3", backend.Sampling{Temperature: 1, TopK: 2, U: 0.66}, 1},
 		{"top-k 2", backend.Sampling{Temperature: 1, TopK: 2, U: 0.67}, 2},
 		{"top-p 0.6 leaves two", backend.Sampling{Temperature: 1, TopP: 0.6, U: 0.99}, 2},
-		{"top-p is not renormalised after top-k", backend.Sampling{Temperature: 1, TopK: 2, TopP: 0.6, U: 0.99}, 2},
+		{"top-p of the 2/3 that top-k leaves", backend.Sampling{Temperature: 1, TopK: 2, TopP: 0.6, U: 0.99}, 1},
 		{"min-p 0.4 leaves two", backend.Sampling{Temperature: 1, MinP: 0.4, U: 0.99}, 2},
 		{"temperature 1/2 squares: 4/7 of 16/4/1/1 over 22", backend.Sampling{Temperature: 0.5, U: 0.72}, 1},
 		{"temperature 1/2", backend.Sampling{Temperature: 0.5, U: 0.74}, 2},

@@ -74,6 +74,7 @@ func (o *Oracle) vocab(program backend.Program) int {
 func newResult(step *backend.Step) *backend.Result {
 	r := &backend.Result{
 		Epoch:   step.Epoch,
+		Session: append([]uint64{}, step.Session...),
 		Tag:     append([]uint64{}, step.Tag...),
 		Health:  make([]backend.Health, step.Rows()),
 		ID:      make([]int32, len(step.Out)),
@@ -86,7 +87,7 @@ func newResult(step *backend.Step) *backend.Result {
 	return r
 }
 
-// checkTags leaves only rows alive whose sequence owns all of its pages. The
+// checkTags leaves only rows alive whose pages carry the tags of the step. The
 // rows of any other sequence are treated like padding from here on.
 func (p *pass) checkTags() {
 	for r, seq := range p.step.Seq {
@@ -103,8 +104,8 @@ func (p *pass) checkTags() {
 func (p *pass) owns(seq int) bool {
 	size := p.pages.spec.PageSize
 	for pos := 0; pos < int(p.step.KVLen[seq]); pos += size {
-		page := p.step.Pages[seq*p.step.Stride+pos/size]
-		if p.pages.tags[page] != p.step.Tag[seq] {
+		at := seq*p.step.Stride + pos/size
+		if p.pages.tags[p.step.Pages[at]] != p.step.PageTag[at] {
 			return false
 		}
 	}

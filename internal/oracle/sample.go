@@ -56,7 +56,9 @@ func adjust(l []float64, s *backend.Sampling) {
 		} else if rep != 0 {
 			l[c.ID] *= rep
 		}
-		l[c.ID] -= float64(s.Presence) + float64(s.Frequency)*float64(c.Count)
+		if c.Count > 0 {
+			l[c.ID] -= float64(s.Presence) + float64(s.Frequency)*float64(c.Count)
+		}
 	}
 	for _, b := range s.Bias {
 		if known(b.ID) {
@@ -121,7 +123,11 @@ func draw(l []float64, s *backend.Sampling) int {
 		keep = keep[:min(int(s.TopK), len(keep))]
 	}
 	if s.TopP > 0 && s.TopP < 1 {
-		keep = keep[:reach(p, keep, float64(s.TopP))]
+		kept := 0.0
+		for _, id := range keep {
+			kept += p[id]
+		}
+		keep = keep[:reach(p, keep, float64(s.TopP)*kept)]
 	}
 	for i, id := range keep {
 		if p[id] < float64(s.MinP)*p[keep[0]] {

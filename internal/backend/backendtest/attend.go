@@ -119,12 +119,48 @@ func (s suite) mlaAttend(t *testing.T) {
 	t.Run("Scale", func(t *testing.T) {
 		s.formula(t, mlaAttendScene(oddLatent, nil, 0, 2, 0.77, asF32, backend.KVF32), attendUnits, ragged)
 	})
+	t.Run("ByHand", s.mlaByHand)
 	t.Run("EverythingSelectedIsDense", s.everythingIsDense)
 	t.Run("BadSelection", s.badSelection)
 	t.Run("EmptySelectionFailsRow", func(t *testing.T) {
 		s.failsAlone(t, mlaAttendScene(oddLatent, except(key{2, 8}, sparse, nil), 32, 2, 1, asF32, backend.KVF32), key{2, 8}, backend.NonFinite)
 	})
 	t.Run("UnwrittenKeyFailsRow", func(t *testing.T) { s.unwrittenKey(t, true) })
+}
+
+// mlaByHand has two heads, one latent element and two rope elements. The keys
+// [c | k] are (1 | 3, 0) and (-1 | 0, 0); kv_b's rows are W_uk, W_uv per head:
+// 2, 10 and 0, 4.
+//
+// Head 0 asks with ln2/4 and no rope: scores of ln2/2 and -ln2/2, so 2/3 and 1/3
+// of the values 10 and -10. Head 1 asks by rope with ln3/3: scores of ln3 and 0,
+// so 3/4 and 1/4 of the values 4 and -4.
+func (s suite) mlaByHand(t *testing.T) {
+	ln2, ln3 := math.Log(2), math.Log(3)
+	for _, c := range []struct {
+		name string
+		sel  func(key) []int32
+		want []float64
+	}{
+		{"dense", nil, []float64{10.0 / 3, 2}},
+		{"both selected", everything, []float64{10.0 / 3, 2}},
+		{"the second selected", func(key) []int32 { return []int32{1} }, []float64{-10, -4}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sc := scene{
+				planes: []plane{{width: 3, fill: byPosition(func(pos int) []float32 { return [][]float32{{1, 3, 0}, {-1, 0, 0}}[pos] })}},
+				build: func(r *rig) backend.Program {
+					return backend.Program{&backend.MLAAttend{
+						Q:   r.in("q", 6, constant(float32(ln2/2), 0, 7, 5, float32(2*ln3/3), 9)),
+						Sel: r.selectedIn(c.sel, 2), KVB: r.kvb(exact("kv_b", 4, 1, 2, 10, 0, 4), 2, 1, 1),
+						Heads: 2, Nope: 1, Rope: 2, V: 1, Latent: 1, Scale: 0.5, Dst: r.out("o", 2),
+					}}
+				},
+			}
+			k := key{0, 1}
+			mustBe(t, k, "o", s.rig(t, sc).play(alone(k), variation{}).rows["o"][k], c.want)
+		})
+	}
 }
 
 // everythingIsDense: a selection of all visible keys is the same list, so it
@@ -285,7 +321,24 @@ func (s suite) gqaAttend(t *testing.T) {
 		s.formula(t, gqaAttendScene(oddGQA, 2, 0.77, backend.KVF32), attendUnits, ragged)
 	})
 	t.Run("HeadGroups", s.gqaHeadGroups)
+	t.Run("ByHand", s.gqaByHand)
 	t.Run("UnwrittenKeyFailsRow", func(t *testing.T) { s.unwrittenKey(t, false) })
+}
+
+// gqaByHand: keys (2, 0) and (0, 0) and a query (ln3, 9) at scale 1/2 give scores
+// of ln3 and 0, so 3/4 and 1/4 of the values (4, 0) and (0, 8).
+func (s suite) gqaByHand(t *testing.T) {
+	sc := gqaAttendScene(gqa{heads: 1, kvHeads: 1, dim: 2}, 1, 0.5, backend.KVF32)
+	sc.planes[0].fill = byPosition(func(pos int) []float32 { return [][]float32{{2, 0}, {0, 0}}[pos] })
+	sc.planes[1].fill = byPosition(func(pos int) []float32 { return [][]float32{{4, 0}, {0, 8}}[pos] })
+	build := sc.build
+	sc.build = func(r *rig) backend.Program {
+		p := build(r)
+		r.buffers[0].fill = constant(float32(math.Log(3)), 9)
+		return p
+	}
+	k := key{0, 1}
+	mustBe(t, k, "o", s.rig(t, sc).play(alone(k), variation{}).rows["o"][k], []float64{3, 2})
 }
 
 // gqaHeadGroups: with one visible key every query head returns the value of its

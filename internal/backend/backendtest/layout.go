@@ -122,6 +122,7 @@ func (l layout) step(table [maxSeqs][]int32, pageSize int, id func(key) int32) *
 		pad(s, sp.pad)
 		s.QStart = append(s.QStart, int32(len(s.IDs)))
 		s.KVLen = append(s.KVLen, int32(sp.to))
+		s.Session = append(s.Session, 7000+uint64(sp.seq))
 		s.Tag = append(s.Tag, tagOf(sp.seq))
 		s.Stride = max(s.Stride, (sp.to+pageSize-1)/pageSize+1)
 	}
@@ -133,6 +134,7 @@ func (l layout) step(table [maxSeqs][]int32, pageSize int, id func(key) int32) *
 				page = table[sp.seq][i]
 			}
 			s.Pages = append(s.Pages, page)
+			s.PageTag = append(s.PageTag, tagOf(sp.seq))
 		}
 	}
 	if l.noOut {

@@ -169,11 +169,11 @@ func (s suite) ropeFarPosition(t *testing.T) {
 	// The one row claims a far position; every page before its own may be any
 	// page of the sequence, here always the first.
 	far := variation{tamper: func(s *backend.Step) {
-		page := s.Pages[0]
+		page, tag := s.Pages[0], s.PageTag[0]
 		s.Stride = pos/16 + 1
-		s.Pages = make([]int32, s.Stride)
+		s.Pages, s.PageTag = make([]int32, s.Stride), make([]uint64, s.Stride)
 		for i := range s.Pages {
-			s.Pages[i] = page
+			s.Pages[i], s.PageTag[i] = page, tag
 		}
 		s.Pos[0], s.KVLen[0] = pos, pos+1
 	}}
@@ -242,6 +242,7 @@ func (s suite) indexProject(t *testing.T) {
 	t.Run("InterleavedRope", s.indexInterleavedRope)
 	t.Run("LayerNorm", s.indexLayerNorm)
 	t.Run("HeadWeights", s.indexHeadWeights)
+	t.Run("KVBF16RoundsToEven", s.kvRoundsToEven)
 }
 
 // indexScene has one-element inputs of 1 and explicit weights.
@@ -285,6 +286,19 @@ func (s suite) indexLayerNorm(t *testing.T) {
 	sc := indexScene(1, 4, 2, fill(4, 0), []float32{1, 3, 1, 3}, []float32{1, 1, 2, 2}, []float32{0, 0, 0.5, -10}, []float32{1})
 	o := s.rig(t, sc).play(single, variation{})
 	mustBe(t, key{}, "key", o.rows["plane 0"][key{}], []float64{-1, 1, -1.5, -8})
+}
+
+// kvRoundsToEven: keys that lie between two bf16 values, some exactly halfway.
+// The projection is 0, so the key is its norm's bias, and position 0 turns nothing.
+func (s suite) kvRoundsToEven(t *testing.T) {
+	values := []float32{1 + 0x1p-8, 1 + 3*0x1p-8, -1 - 0x1p-8, -1 - 3*0x1p-8, 1 + 0x1p-8 + 0x1p-20, 1 + 0x1p-8 - 0x1p-20, 0x1p-100, 3.3961775e38}
+	want := []float32{1, 1 + 0x1p-6, -1, -1 - 0x1p-6, 1 + 0x1p-7, 1, 0x1p-100, posInf}
+	sc := indexScene(1, 8, 2, fill(8, 0), fill(8, 0), fill(8, 1), values, []float32{1})
+	sc.format = backend.KVBF16
+	have := s.rig(t, sc).play(single, variation{}).rows["plane 0"][key{}]
+	if !sameBits(have, want) {
+		t.Errorf("stored %v, want %v", have, want)
+	}
 }
 
 // indexHeadWeights are divided by the root of the number of heads and keep

@@ -55,8 +55,9 @@ func (s suite) echo(t *testing.T) {
 		step := r.step(ragged, variation{})
 		step.Epoch = epoch
 		res := r.run(step)
-		if res.Epoch != epoch || !slices.Equal(res.Tag, step.Tag) || res.Aborted {
-			t.Errorf("epoch %d, tags %v, aborted %v, want %d, %v, false", res.Epoch, res.Tag, res.Aborted, epoch, step.Tag)
+		if res.Epoch != epoch || !slices.Equal(res.Tag, step.Tag) || !slices.Equal(res.Session, step.Session) || res.Aborted {
+			t.Errorf("epoch %d, tags %v, sessions %v, aborted %v, want %d, %v, %v, false",
+				res.Epoch, res.Tag, res.Session, res.Aborted, epoch, step.Tag, step.Session)
 		}
 	}
 }
@@ -74,6 +75,8 @@ func (s suite) stepErrors(t *testing.T) {
 		{"QStartLength", "len(QStart)", 0, func(s *backend.Step) { s.QStart = s.QStart[:1] }},
 		{"QStartEmpty", "len(QStart)", 0, func(s *backend.Step) { s.QStart = nil }},
 		{"TagLength", "len(Tag)", 0, func(s *backend.Step) { s.Tag = nil }},
+		{"SessionLength", "len(Session)", 0, func(s *backend.Step) { s.Session = s.Session[1:] }},
+		{"PageTagLength", "len(PageTag)", 0, func(s *backend.Step) { s.PageTag = s.PageTag[1:] }},
 		{"PagesLength", "len(Pages)", 0, func(s *backend.Step) { s.Pages = s.Pages[1:] }},
 		{"SamplingLength", "len(Sampling)", 0, func(s *backend.Step) { s.Sampling = make([]backend.Sampling, 3) }},
 		{"QStartFirst", "QStart", 0, func(s *backend.Step) { s.QStart[0] = 1 }},
@@ -174,21 +177,23 @@ func (s suite) abort(t *testing.T) {
 func (s suite) tagMismatch(t *testing.T) {
 	r := s.rig(t, stepScene())
 	want := r.play(ragged, variation{})
-	for _, page := range []int{0, 2, 5} {
-		mismatch := func(st *backend.Step) { r.pages.SetTag(int(st.Pages[3*st.Stride+page]), foreign) }
-		o := r.play(ragged, variation{tamper: mismatch})
-		o.mustBeClean(t)
-		for _, k := range ragged.keys() {
-			if k.seq != 2 {
-				o.mustEqual(t, want, k)
-			} else if o.health[k] != backend.TagMismatch || o.lists["id"][k][0] != -1 {
-				t.Errorf("%v is %v and sampled %v, want %v and -1", k, o.health[k], o.lists["id"][k], backend.TagMismatch)
-				break
+	for page, name := range map[int]string{0: "FirstPage", 2: "MiddlePage", 5: "LastPage"} {
+		t.Run(name, func(t *testing.T) {
+			mismatch := func(st *backend.Step) { r.pages.SetTag(int(st.Pages[3*st.Stride+page]), foreign) }
+			o := r.play(ragged, variation{tamper: mismatch})
+			o.mustBeClean(t)
+			for _, k := range ragged.keys() {
+				if k.seq != 2 {
+					o.mustEqual(t, want, k)
+				} else if o.health[k] != backend.TagMismatch || o.lists["id"][k][0] != -1 {
+					t.Errorf("%v is %v and sampled %v, want %v and -1", k, o.health[k], o.lists["id"][k], backend.TagMismatch)
+					break
+				}
 			}
-		}
+		})
 	}
-	t.Run("WholeSequenceTag", func(t *testing.T) {
-		o := r.play(ragged, variation{tamper: func(st *backend.Step) { st.Tag[0]++ }})
+	t.Run("ExpectedTag", func(t *testing.T) {
+		o := r.play(ragged, variation{tamper: func(st *backend.Step) { st.PageTag[0]++ }})
 		o.mustBeClean(t)
 		for _, k := range ragged.keys() {
 			if (o.health[k] == backend.TagMismatch) != (k.seq == 1) {

@@ -82,7 +82,6 @@ func run(dir string, tokens, chunk, threads int) error {
 	table := make([]int32, spec.Pages)
 	for i := range table { // descending, so that no neighbour is adjacent
 		table[i] = int32(spec.Pages - 1 - i)
-		pages.SetTag(int(table[i]), 1)
 	}
 
 	start = time.Now()
@@ -99,8 +98,8 @@ func run(dir string, tokens, chunk, threads int) error {
 // step feeds positions [from, to) and reports the logits of the last one.
 func step(b backend.Backend, m *decoder.Model, pages backend.Pages, table []int32, vocab, from, to int) error {
 	s := &backend.Step{
-		QStart: []int32{0, int32(to - from)}, KVLen: []int32{int32(to)}, Tag: []uint64{1},
-		Pages: table, Stride: len(table),
+		QStart: []int32{0, int32(to - from)}, KVLen: []int32{int32(to)}, Session: []uint64{1}, Tag: []uint64{1},
+		Pages: table, PageTag: make([]uint64, len(table)), Stride: len(table),
 		Out: []int32{int32(to - from - 1)}, Sampling: make([]backend.Sampling, 1),
 	}
 	for p := from; p < to; p++ {

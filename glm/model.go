@@ -1,0 +1,279 @@
+package glm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+
+	"github.com/cofferdam-ml/cofferdam/cuda"
+	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/checkpoint"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu"
+	"github.com/cofferdam-ml/cofferdam/internal/decoder"
+	"github.com/cofferdam-ml/cofferdam/tokenizer"
+	"github.com/cofferdam-ml/cofferdam/tokenizer/chat"
+)
+
+// Config says how to open a model. The zero value runs on the CPU, with the
+// weights as they are stored, on GOMAXPROCS threads, and is silent.
+type Config struct {
+	Device  Device
+	Weights Weights
+	Threads int // 0: GOMAXPROCS
+	// FastPrefill trades row invariance for speed in long prompts. No backend
+	// has it yet.
+	FastPrefill bool
+
+	// Template names the chat template to render, see chat.Names. Empty: the
+	// one that chat_template.jinja is recognised as.
+	Template string
+	// LatentEps is the epsilon of the MLA latent norms, which no published file
+	// states. 0: 1e-5, what production servers use; the public reference
+	// implementation uses 1e-6.
+	LatentEps float64
+
+	// OnProgress is called while weights are loaded, from Open's goroutine.
+	OnProgress func(Progress)
+	Logger     *slog.Logger // nil: silent. Never holds prompt or output text
+}
+
+// Device is where a model runs.
+type Device uint8
+
+const (
+	CPU  Device = iota
+	CUDA        // ErrNotBuilt
+)
+
+// Weights is the format in which weights are computed with.
+type Weights uint8
+
+const (
+	AsStored Weights = iota
+	Int8             // ErrUnsupportedModel until there are kernels for it
+	Int4             // ErrUnsupportedModel until there are kernels for it
+)
+
+// Progress is how far loading is.
+type Progress struct{ Done, Total int64 } // bytes of weights
+
+// Model is an opened checkpoint. Its methods are safe for concurrent use.
+type Model struct {
+	config   checkpoint.Config
+	logger   *slog.Logger
+	tokens   *tokenizer.Tokenizer // nil: the checkpoint has none
+	renderer *chat.Renderer       // nil: likewise, or no template
+	vocab    int                  // ids that can be fed
+	valid    int                  // ids that can be sampled
+	identity identity
+
+	step    sync.Mutex // held while a step runs: one at a time
+	ck      *checkpoint.Checkpoint
+	device  backend.Backend
+	graph   *decoder.Model
+	mu      sync.Mutex
+	pools   map[*KVPool]struct{}
+	closed  bool
+	closing chan struct{}
+}
+
+// identity is what decides the bytes of a KV row, besides format and geometry.
+type identity struct{ weights, tokenizer, rope, eps string }
+
+const (
+	// stepRows is the largest number of rows in a step.
+	stepRows = 256
+	// stepOuts is the largest number of rows of a step that are sampled.
+	stepOuts = 64
+)
+
+// Open opens the checkpoint in a directory. Weights are mapped, not read.
+func Open(ctx context.Context, dir string, c Config) (*Model, error) {
+	return OpenFS(ctx, os.DirFS(dir), c)
+}
+
+// OpenFS opens a checkpoint in a file system, such as an embedded one; weights
+// that are not files of the operating system are copied outside the Go heap.
+//
+// A model that cannot run is an *UnsupportedError, broken files are a
+// *CheckpointError, an unrecognised chat template is a *TemplateError.
+func OpenFS(ctx context.Context, fsys fs.FS, c Config) (*Model, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	ck, err := checkpoint.OpenFS(fsys)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{
+		ck: ck, config: ck.Config, logger: c.Logger, vocab: ck.Config.Vocab, valid: ck.Config.Vocab,
+		pools: map[*KVPool]struct{}{}, closing: make(chan struct{}),
+	}
+	if m.logger == nil {
+		m.logger = slog.New(slog.DiscardHandler)
+	}
+	if err := m.load(ctx, fsys, c); err != nil {
+		return nil, errors.Join(err, m.free())
+	}
+	m.logger.Debug("model opened", "type", string(m.config.Family), "device", m.device.Name(), "weights", m.identity.weights)
+	return m, nil
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Device > CUDA:
+		return &UnsupportedError{Field: "Config.Device", Value: strconv.Itoa(int(c.Device)), Supported: "CPU"}
+	case c.Device == CUDA:
+		_, err := cuda.Open()
+		return &DeviceError{Op: "open", Name: "CUDA", Err: err}
+	case c.Weights != AsStored:
+		return &UnsupportedError{Field: "Config.Weights", Value: strconv.Itoa(int(c.Weights)), Supported: "AsStored"}
+	case c.FastPrefill:
+		return &UnsupportedError{Field: "Config.FastPrefill", Value: "true", Supported: "false"}
+	case c.Threads < 0:
+		return &UnsupportedError{Field: "Config.Threads", Value: strconv.Itoa(c.Threads), Supported: "0 or more"}
+	case !(c.LatentEps >= 0 && c.LatentEps < 1):
+		return &UnsupportedError{Field: "Config.LatentEps", Value: fmt.Sprint(c.LatentEps), Supported: "0 to 1"}
+	}
+	return nil
+}
+
+func (m *Model) load(ctx context.Context, fsys fs.FS, c Config) error {
+	if c.LatentEps != 0 {
+		m.ck.Config.LatentEps = c.LatentEps
+	}
+	if err := m.loadText(fsys, c.Template); err != nil {
+		return err
+	}
+	m.device = cpu.Open(c.Threads)
+	total := m.ck.Bytes()
+	var done int64
+	o := decoder.Options{Rows: stepRows, Outs: stepOuts, Valid: m.valid}
+	o.OnWeight = func(bytes int) error {
+		done += int64(bytes)
+		if c.OnProgress != nil {
+			c.OnProgress(Progress{Done: min(done, total), Total: total})
+		}
+		if ctx.Err() != nil {
+			return cancelled(ctx)
+		}
+		return nil
+	}
+	var err error
+	if m.graph, err = decoder.Load(m.device, m.ck, o); err != nil {
+		return err
+	}
+	if c.OnProgress != nil {
+		c.OnProgress(Progress{Done: total, Total: total})
+	}
+	cfg := &m.ck.Config
+	m.identity = identity{
+		weights:   m.ck.Fingerprint(),
+		tokenizer: strconv.Itoa(m.valid),
+		rope:      fmt.Sprintf("theta %v, %d dims, interleaved %v", cfg.Rope.Theta, cfg.Rope.Dims, cfg.Rope.Interleaved),
+		eps:       fmt.Sprintf("%v, latent %v", cfg.RMSEps, cfg.LatentEps),
+	}
+	return nil
+}
+
+// loadText reads the tokenizer and the chat template. A checkpoint without a
+// tokenizer serves requests of ids.
+func (m *Model) loadText(fsys fs.FS, name string) error {
+	if _, err := fs.Stat(fsys, "tokenizer.json"); errors.Is(err, fs.ErrNotExist) {
+		if name != "" {
+			return &UnsupportedError{Field: "Config.Template", Value: name, Supported: "none, the checkpoint has no tokenizer.json"}
+		}
+		return nil
+	}
+	tokens, err := tokenizer.Load(fsys)
+	if err != nil {
+		return err
+	}
+	if tokens.Size() > m.vocab {
+		return &CheckpointError{
+			File: "tokenizer.json", Offset: -1, Want: fmt.Sprintf("at most the %d ids of vocab_size", m.vocab), Have: strconv.Itoa(tokens.Size()),
+		}
+	}
+	m.tokens, m.valid = tokens, tokens.Size()
+	template, err := pickTemplate(fsys, name)
+	if err != nil || template == nil {
+		return err
+	}
+	m.renderer, err = chat.New(template, tokens)
+	return err
+}
+
+// pickTemplate returns the named template, or the one that the checkpoint's file
+// is recognised as; nil if there is neither.
+func pickTemplate(fsys fs.FS, name string) (*chat.Template, error) {
+	if name != "" {
+		return chat.Named(name)
+	}
+	jinja, err := fs.ReadFile(fsys, "chat_template.jinja")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &CheckpointError{File: "chat_template.jinja", Offset: -1, Want: "a readable file", Have: "an error", Err: err}
+	}
+	match, err := chat.Detect(jinja)
+	return match.Template, err
+}
+
+// Template names the chat template that conversations are rendered with, "" if
+// there is none.
+func (m *Model) Template() string {
+	if m.renderer == nil {
+		return ""
+	}
+	return m.renderer.Template().Name()
+}
+
+// Tokenizer returns the checkpoint's tokenizer, nil if it has none.
+func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tokens }
+
+// Count returns the number of ids that Generate would feed before it samples:
+// what the prompt costs.
+func (m *Model) Count(r Request) (int, error) {
+	p, err := m.prompt(&r)
+	if err != nil {
+		return 0, err
+	}
+	return len(p.ids), nil
+}
+
+// Close ends every generation of every pool with ErrModelClosed, waits for the
+// running step and unmaps the weights. Idempotent.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		<-m.closing
+		return nil
+	}
+	m.closed = true
+	pools := make([]*KVPool, 0, len(m.pools))
+	for p := range m.pools {
+		pools = append(pools, p)
+	}
+	m.mu.Unlock()
+	defer close(m.closing)
+	var err error
+	for _, p := range pools {
+		err = errors.Join(err, p.shut(ErrModelClosed))
+	}
+	return errors.Join(err, m.free())
+}
+
+func (m *Model) free() error {
+	var err error
+	if m.device != nil {
+		err = m.device.Close()
+	}
+	return errors.Join(err, m.ck.Close())
+}
