@@ -201,6 +201,29 @@ func (s suite) tagMismatch(t *testing.T) {
 			}
 		}
 	})
+	t.Run("SharedPage", func(t *testing.T) {
+		// The decoding sequence reads its first page from the chunk's sequence,
+		// which does not write there. It must expect that page's tag, not its own.
+		for _, expected := range []struct {
+			tag  uint64
+			want backend.Health
+		}{{tagOf(2), 0}, {tagOf(0), backend.TagMismatch}} {
+			o := r.play(ragged, variation{tamper: func(st *backend.Step) {
+				st.Pages[1*st.Stride] = st.Pages[3*st.Stride]
+				st.PageTag[1*st.Stride] = expected.tag
+			}})
+			o.mustBeClean(t)
+			for _, k := range ragged.keys() {
+				want := backend.Health(0)
+				if k.seq == 0 {
+					want = expected.want
+				}
+				if o.health[k] != want {
+					t.Errorf("expecting tag %d: %v is %v, want %v", expected.tag, k, o.health[k], want)
+				}
+			}
+		}
+	})
 	t.Run("PageBeyondTheEnd", func(t *testing.T) {
 		// A page that the sequence does not reach yet may be anybody's.
 		o := r.play(ragged, variation{tamper: func(st *backend.Step) { st.Pages[1*st.Stride+4] = st.Pages[0] }})
