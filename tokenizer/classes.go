@@ -26,6 +26,7 @@ type classRun struct {
 // block is whose. The first blocks are those of one class throughout, which most
 // share.
 var blockOf, classBlocks = func() (index [0x1100]uint16, blocks [][256]uint8) {
+	blocks = make([][256]uint8, 0, 138)
 	for class := range uint8(other) {
 		var uniform [256]uint8
 		for i := range uniform {

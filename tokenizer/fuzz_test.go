@@ -93,9 +93,12 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzParseRanks(f *testing.F) {
-	f.Add(append(byteRanks(), "YWI= 256\n"...), "<x>", int32(300))
+	base := byteRanks()
+	f.Add([]byte("YWI= 256\nYWJi 257\n"), "<x>", int32(300))
 	f.Fuzz(func(t *testing.T, ranks []byte, content string, id int32) {
-		if tok, err := ParseRanks(ranks, []Added{{ID: id, Content: content}}); err == nil {
+		added := []Added{{ID: id, Content: content}}
+		ParseRanks(ranks, added) // without the bytes never a vocabulary
+		if tok, err := ParseRanks(slices.Concat(base, ranks), added); err == nil {
 			checkUsable(t, tok)
 		}
 	})

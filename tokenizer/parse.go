@@ -81,7 +81,7 @@ type component struct {
 	Normalizers    []component
 	Pretokenizers  []component
 	Decoders       []component
-	Pattern        struct{ Regex, String *string }
+	Pattern        struct{ Regex *string }
 	Behavior       string
 	Invert         bool
 	AddPrefixSpace *bool `json:"add_prefix_space"`
