@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
 
 extern "C" {
 
@@ -129,16 +132,16 @@ static inline v16 sigmoidv(v16 x) {
 	return x > 0 ? s : 1.0f - s;
 }
 
+typedef uint16_t h16 __attribute__((vector_size(32), aligned(2)));
+typedef uint32_t u16v __attribute__((vector_size(64), aligned(4)));
+
 static inline v16 loadv(const bf16 *p) {
-	v16 r;
-	for (int l = 0; l < LANES; l++)
-		r[l] = load1(p[l]);
-	return r;
+	return (v16)(__builtin_convertvector(*(const h16 *)p, u16v) << 16);
 }
 
 static inline void storev(bf16 *p, v16 x) {
-	for (int l = 0; l < LANES; l++)
-		p[l] = store1(x[l]);
+	u16v u = (u16v)x;
+	*(h16 *)p = __builtin_convertvector((u + 0x7fff + ((u >> 16) & 1)) >> 16, h16);
 }
 
 void swiglu_fwd(long n, long h, const bf16 *x, bf16 *y) {
@@ -260,206 +263,267 @@ static void unrotate(const float *g, const float *c, const float *s, long half, 
 	}
 }
 
-static void unpack(const Attn *a, long b, long h, float *q, float *k, float *v) {
-	long half = a->rope / 2, vw = D, kw = a->nope + vw;
+// Products run on pairs of bf16 with f32 sums (AVX512-BF16, or its emulation).
+// A pair word holds two bf16; rows are D bf16 = D/2 pair words.
+typedef uint32_t word;
+
+#ifdef __AVX512BF16__
+static inline v16 dot2(v16 acc, i16v a, word b) {
+	return (v16)_mm512_dpbf16_ps((__m512)acc, (__m512bh)a, (__m512bh)_mm512_set1_epi32((int)b));
+}
+#else
+static inline v16 dot2(v16 acc, i16v a, word b) {
+	return acc + (v16)(a << 16) * load1((bf16)b) + (v16)(a & (int)0xffff0000) * load1((bf16)(b >> 16));
+}
+#endif
+
+static inline i16v roundv(v16 x) {  // bf16 bits in the upper half of each lane
+	i16v u = (i16v)x;
+	return u + 0x7fff + ((u >> 16) & 1);
+}
+
+static inline i16v pairv(v16 low, v16 high) {
+	i16v a = roundv(low), b = roundv(high);
+#ifdef __AVX512BF16__
+	a = (i16v)_mm512_srli_epi32((__m512i)a, 16);
+#else
+	a = (a >> 16) & 0xffff;
+#endif
+	return a | (b & (int)0xffff0000);
+}
+
+// Rows of q (scaled), k and v as bf16 [t][D]; rows up to the padded length are zero.
+static void unpack(const Attn *a, long b, long h, long pad, bf16 *q, bf16 *k, bf16 *v) {
+	long half = a->rope / 2, kw = a->nope + D;
+	float tmp[D];
 	for (long t = 0; t < a->t; t++) {
 		long row = b * a->t + t;
 		const bf16 *qr = a->q + (row * a->heads + h) * D, *kv = a->kv + (row * a->heads + h) * kw;
 		for (long j = 0; j < a->nope; j++) {
-			q[t * D + j] = load1(qr[j]) * a->scale;
-			k[t * D + j] = load1(kv[j]);
+			q[t * D + j] = store1(load1(qr[j]) * a->scale);
+			k[t * D + j] = kv[j];
 		}
-		rotate(qr + a->nope, a->cs + t * half, a->sn + t * half, half, q + t * D + a->nope);
-		for (long j = a->nope; j < D; j++)
-			q[t * D + j] *= a->scale;
-		rotate(a->kr + row * a->stride + a->from, a->cs + t * half, a->sn + t * half, half, k + t * D + a->nope);
-		for (long j = 0; j < D; j++)
-			v[t * D + j] = load1(kv[a->nope + j]);
+		rotate(qr + a->nope, a->cs + t * half, a->sn + t * half, half, tmp);
+		for (long j = 0; j < a->rope; j++)
+			q[t * D + a->nope + j] = store1(tmp[j] * a->scale);
+		rotate(a->kr + row * a->stride + a->from, a->cs + t * half, a->sn + t * half, half, tmp);
+		for (long j = 0; j < a->rope; j++)
+			k[t * D + a->nope + j] = store1(tmp[j]);
+		memcpy(v + t * D, kv + a->nope, D * sizeof(bf16));
 	}
+	memset(q + a->t * D, 0, (pad - a->t) * D * sizeof(bf16));
+	memset(k + a->t * D, 0, (pad - a->t) * D * sizeof(bf16));
+	memset(v + a->t * D, 0, (pad - a->t) * D * sizeof(bf16));
 }
 
-// qt[d] holds dimension d of 16 rows from t0 on (rows past t are zero)
-static void transpose(const float *x, long t0, long t, v16 *qt) {
-	for (int d = 0; d < D; d++)
-		for (int l = 0; l < LANES; l++)
-			qt[d][l] = t0 + l < t ? x[(t0 + l) * D + d] : 0;
+// y[j/2][d] = (x[j][d], x[j+1][d])
+static void pair_rows(const bf16 *x, long n, word *y) {
+	for (long j = 0; j < n; j += 2)
+		for (int d = 0; d < D; d++)
+			y[j / 2 * D + d] = x[j * D + d] | (word)x[(j + 1) * D + d] << 16;
 }
 
-// s[j] = sum over d of qt[d] * k[j][d] for keys [0, n)
-static void products(const v16 *qt, const float *k, long n, v16 *s) {
-	long j = 0;
-	for (; j + 4 <= n; j += 4) {
+// y[i] lane l = pair word i of row l of 16 rows
+static void pair_lanes(const bf16 *x, i16v *y) {
+	const word *w = (const word *)x;
+	word *o = (word *)y;
+	for (int l = 0; l < LANES; l++)
+		for (int i = 0; i < D / 2; i++)
+			o[i * LANES + l] = w[l * D / 2 + i];
+}
+
+// s[j] lane l = row l . k[j], for keys [0, n), n a multiple of 4
+static void products(const i16v *rows, const bf16 *k, long n, v16 *s) {
+	for (long j = 0; j < n; j += 4) {
 		v16 a0 = {}, a1 = {}, a2 = {}, a3 = {};
-		const float *k0 = k + j * D;
-		for (int d = 0; d < D; d++) {
-			v16 q = qt[d];
-			a0 += q * k0[d];
-			a1 += q * k0[D + d];
-			a2 += q * k0[2 * D + d];
-			a3 += q * k0[3 * D + d];
+		const word *w = (const word *)(k + j * D);
+		for (int i = 0; i < D / 2; i++) {
+			i16v q = rows[i];
+			a0 = dot2(a0, q, w[i]);
+			a1 = dot2(a1, q, w[D / 2 + i]);
+			a2 = dot2(a2, q, w[D + i]);
+			a3 = dot2(a3, q, w[3 * D / 2 + i]);
 		}
 		s[j] = a0, s[j + 1] = a1, s[j + 2] = a2, s[j + 3] = a3;
 	}
-	for (; j < n; j++) {
-		v16 a0 = {};
-		for (int d = 0; d < D; d++)
-			a0 += qt[d] * k[j * D + d];
-		s[j] = a0;
-	}
 }
 
-// out[d] = sum over j of s[j] * v[j][d]
-static void mix(const v16 *s, const float *v, long n, v16 *out) {
+// out[d] = sum over j of s[j] * v[j][d]; s and v as pairs over j
+static void mix(const i16v *s, const word *v, long n, v16 *out) {
 	for (int d = 0; d < D; d += 16) {
 		v16 o[16] = {};
-		for (long j = 0; j < n; j++) {
-			v16 p = s[j];
-			const float *r = v + j * D + d;
+		for (long j = 0; j < n / 2; j++) {
+			i16v p = s[j];
+			const word *r = v + j * D + d;
 			for (int i = 0; i < 16; i++)
-				o[i] += p * r[i];
+				o[i] = dot2(o[i], p, r[i]);
 		}
 		memcpy(out + d, o, sizeof o);
 	}
 }
 
-// dk[j] += sum over lanes i of s[j][i] * rows[i]; rows is 16 x D
-static void outer(const v16 *s, const float *rows, long n, float *dk) {
-	v16 r0[LANES], r1[LANES];
-	for (int i = 0; i < LANES; i++) {
-		memcpy(&r0[i], rows + i * D, 64);
-		memcpy(&r1[i], rows + i * D + 16, 64);
-	}
+// dk[j] += sum over lanes i of s[j][i] * rows[i]; s rounded to bf16, rows as pairs over i
+static void outer(const bf16 *s, const i16v *rows, long n, float *dk) {
 	for (long j = 0; j < n; j++) {
 		v16 *d = (v16 *)(dk + j * D);
-		v16 a0 = d[0], a1 = d[1], b0 = {}, b1 = {};
-		const float *p = (const float *)(s + j);
-		for (int i = 0; i < LANES; i += 2) {
-			a0 += r0[i] * p[i];
-			a1 += r1[i] * p[i];
-			b0 += r0[i + 1] * p[i + 1];
-			b1 += r1[i + 1] * p[i + 1];
+		v16 a0 = d[0], a1 = d[1];
+		const word *p = (const word *)(s + j * LANES);
+		for (int i = 0; i < LANES / 2; i++) {
+			a0 = dot2(a0, rows[2 * i], p[i]);
+			a1 = dot2(a1, rows[2 * i + 1], p[i]);
 		}
-		d[0] = a0 + b0;
-		d[1] = a1 + b1;
+		d[0] = a0, d[1] = a1;
 	}
 }
 
 // hides keys after the query, and keys the mask leaves out
 static void hide(const Attn *a, long b, long t0, long n, v16 *s) {
+	const i16v lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 	for (long j = t0; j < n; j++)
-		for (int l = 0; l < LANES; l++)
-			if (j > t0 + l)
-				s[j][l] = -1e30f;
+		s[j] = lane < (int)(j - t0) ? (v16){} - 1e30f : s[j];
 	if (!a->mask)
 		return;
-	for (long j = 0; j < n; j++) {
+	for (long j = 0; j < n && j < a->t; j++) {
 		const uint8_t *m = a->mask + (b * a->t + j) * a->t + t0;
 		for (int l = 0; l < LANES && t0 + l < a->t; l++)
 			s[j][l] = m[l] ? s[j][l] : -1e30f;
 	}
 }
 
-static inline long least(long a, long b) { return a < b ? a : b; }
-
 // o [B*T, heads*D] bf16; lse [B, heads, T] (base 2)
 void attention_fwd(const Attn *a, bf16 *o, float *lse) {
-	long t = a->t;
-	float *q = (float *)aligned_alloc(64, 3 * t * D * 4), *k = q + t * D, *v = k + t * D;
-	v16 *s = (v16 *)aligned_alloc(64, (t + LANES) * 64), qt[D], out[D];
+	long t = a->t, pad = (t + LANES - 1) / LANES * LANES;
+	bf16 *q = (bf16 *)aligned_alloc(64, 3 * pad * D * 2), *k = q + pad * D, *v = k + pad * D;
+	word *vp = (word *)aligned_alloc(64, pad * D * 2);
+	v16 *s = (v16 *)aligned_alloc(64, pad * 64), out[D];
+	i16v rows[D / 2], *p = (i16v *)aligned_alloc(64, pad * 32);
 	for (long b = 0; b < a->b; b++)
 		for (long h = 0; h < a->heads; h++) {
-			unpack(a, b, h, q, k, v);
+			unpack(a, b, h, pad, q, k, v);
+			pair_rows(v, pad, vp);
 			for (long t0 = 0; t0 < t; t0 += LANES) {
-				long n = least(t0 + LANES, t);
-				transpose(q, t0, t, qt);
-				products(qt, k, n, s);
+				long n = t0 + LANES;
+				pair_lanes(q + t0 * D, rows);
+				products(rows, k, n, s);
 				hide(a, b, t0, n, s);
 				v16 top = (v16){} - 1e30f, sum = {};
 				for (long j = 0; j < n; j++)
 					top = maxv(top, s[j]);
-				for (long j = 0; j < n; j++) {
-					s[j] = exp2v(s[j] - top);
-					sum += s[j];
+				for (long j = 0; j < n; j += 2) {
+					v16 e = exp2v(s[j] - top), f = exp2v(s[j + 1] - top);
+					sum += e + f;
+					p[j / 2] = pairv(e, f);
 				}
-				mix(s, v, n, out);
+				mix(p, vp, n, out);
+				bf16 turned[D * LANES];
+				v16 inverse = 1.0f / sum;
+				for (int d = 0; d < D; d++)
+					storev(turned + d * LANES, out[d] * inverse);
 				for (int l = 0; l < LANES && t0 + l < t; l++) {
 					bf16 *r = o + ((b * t + t0 + l) * a->heads + h) * D;
 					for (int d = 0; d < D; d++)
-						r[d] = store1(out[d][l] / sum[l]);
-					lse[(b * a->heads + h) * t + t0 + l] = top[l] + log2f(sum[l]);
+						r[d] = turned[d * LANES + l];
+					lse[(b * a->heads + h) * t + t0 + l] = ((float *)&top)[l] + log2f(((float *)&sum)[l]);
 				}
 			}
 		}
 	free(q);
+	free(vp);
 	free(s);
+	free(p);
+}
+
+// lanes over d: out[2i], out[2i+1] = pairs of rows (2i, 2i+1), low and high half of D
+static void pair_outer(const bf16 *x, i16v *y) {
+	for (int i = 0; i < LANES / 2; i++)
+		for (int d = 0; d < 2; d++) {
+			u16v low = __builtin_convertvector(*(const h16 *)(x + 2 * i * D + 16 * d), u16v);
+			u16v high = __builtin_convertvector(*(const h16 *)(x + (2 * i + 1) * D + 16 * d), u16v);
+			y[2 * i + d] = (i16v)(low | high << 16);
+		}
 }
 
 // dkr [B*T, rope] f32 must be zero on entry; dq, dkv are written
 void attention_bwd(const Attn *a, const bf16 *o, const float *lse, const bf16 *dout, bf16 *dq, bf16 *dkv, float *dkr) {
-	long t = a->t, half = a->rope / 2, kw = a->nope + D, pad = t + LANES;
-	float *q = (float *)aligned_alloc(64, 7 * pad * D * 4), *k = q + pad * D, *v = k + pad * D, *g = v + pad * D, *dk = g + pad * D, *dv = dk + pad * D, *dqf = dv + pad * D;
-	v16 *s = (v16 *)aligned_alloc(64, 2 * pad * 64), *dp = s + pad, qt[D], gt[D], out[D];
-	float delta[LANES], tmp[D];
+	long t = a->t, half = a->rope / 2, kw = a->nope + D, pad = (t + LANES - 1) / LANES * LANES;
+	bf16 *q = (bf16 *)aligned_alloc(64, 4 * pad * D * 2), *k = q + pad * D, *v = k + pad * D, *g = v + pad * D;
+	word *kp = (word *)aligned_alloc(64, pad * D * 2);
+	float *dk = (float *)aligned_alloc(64, 3 * pad * D * 4), *dv = dk + pad * D, *dqf = dv + pad * D;
+	v16 *s = (v16 *)aligned_alloc(64, 2 * pad * 64), *dp = s + pad, out[D];
+	bf16 *s16 = (bf16 *)aligned_alloc(64, 2 * pad * LANES * 2), *dp16 = s16 + pad * LANES;
+	i16v rows[D / 2], grows[D / 2], qo2[LANES], go2[LANES], *pp = (i16v *)aligned_alloc(64, pad * 32);
+	float tmp[D];
 	for (long b = 0; b < a->b; b++)
 		for (long h = 0; h < a->heads; h++) {
-			unpack(a, b, h, q, k, v);
-			memset(q + t * D, 0, LANES * D * 4);
+			unpack(a, b, h, pad, q, k, v);
+			pair_rows(k, pad, kp);
 			memset(dk, 0, 2 * pad * D * 4);
+			memset(g + t * D, 0, (pad - t) * D * 2);
 			for (long i = 0; i < t; i++)
-				for (int d = 0; d < D; d++)
-					g[i * D + d] = load1(dout[((b * t + i) * a->heads + h) * D + d]);
-			memset(g + t * D, 0, LANES * D * 4);
+				memcpy(g + i * D, dout + ((b * t + i) * a->heads + h) * D, D * 2);
 			for (long t0 = 0; t0 < t; t0 += LANES) {
-				long n = least(t0 + LANES, t);
-				v16 l2 = {}, dl = {};
-				for (int l = 0; l < LANES; l++) {
-					delta[l] = 0;
-					if (t0 + l >= t)
-						continue;
+				long n = t0 + LANES;
+				v16 l2 = {}, delta = {};
+				for (int l = 0; l < LANES && t0 + l < t; l++) {
 					const bf16 *r = o + ((b * t + t0 + l) * a->heads + h) * D;
+					float dl = 0;
 					for (int d = 0; d < D; d++)
-						delta[l] += load1(r[d]) * g[(t0 + l) * D + d];
+						dl += load1(r[d]) * load1(g[(t0 + l) * D + d]);
+					delta[l] = dl;
 					l2[l] = lse[(b * a->heads + h) * t + t0 + l];
-					dl[l] = delta[l];
 				}
-				transpose(q, t0, t, qt);
-				transpose(g, t0, t, gt);
-				products(qt, k, n, s);
+				pair_lanes(q + t0 * D, rows);
+				pair_lanes(g + t0 * D, grows);
+				products(rows, k, n, s);
 				hide(a, b, t0, n, s);
-				products(gt, v, n, dp);
-				for (long j = 0; j < n; j++) {
-					v16 e = s[j] - l2;
-					s[j] = exp2v(e > 0 ? (v16){} : e);
-					dp[j] = s[j] * (dp[j] - dl);
+				products(grows, v, n, dp);
+				for (long j = 0; j < n; j += 2) {
+					v16 e = s[j] - l2, f = s[j + 1] - l2;
+					e = exp2v(e > 0 ? (v16){} : e);
+					f = exp2v(f > 0 ? (v16){} : f);
+					storev(s16 + j * LANES, e);
+					storev(s16 + (j + 1) * LANES, f);
+					e *= dp[j] - delta;
+					f *= dp[j + 1] - delta;
+					storev(dp16 + j * LANES, e);
+					storev(dp16 + (j + 1) * LANES, f);
+					pp[j / 2] = pairv(e, f);
 				}
-				outer(s, g + t0 * D, n, dv);
-				outer(dp, q + t0 * D, n, dk);
-				mix(dp, k, n, out);
+				pair_outer(g + t0 * D, go2);
+				outer(s16, go2, n, dv);
+				pair_outer(q + t0 * D, qo2);
+				outer(dp16, qo2, n, dk);
+				mix(pp, kp, n, out);
+				const float *of = (const float *)out;
 				for (int l = 0; l < LANES && t0 + l < t; l++)
 					for (int d = 0; d < D; d++)
-						dqf[(t0 + l) * D + d] = out[d][l];
+						dqf[(t0 + l) * D + d] = of[d * LANES + l];
 			}
-			float natural = a->scale * 0.69314718f;  // q was scaled by scale = log2(e)/sqrt(d)
+			const float ln2 = 0.69314718f;  // scores are base 2, and q was scaled by log2(e)/sqrt(d)
 			for (long i = 0; i < t; i++) {
 				long row = b * t + i;
 				const float *c = a->cs + i * half, *sn = a->sn + i * half;
 				bf16 *qo = dq + (row * a->heads + h) * D, *kvo = dkv + (row * a->heads + h) * kw;
 				unrotate(dqf + i * D + a->nope, c, sn, half, tmp);
 				for (long j = 0; j < a->nope; j++)
-					qo[j] = store1(dqf[i * D + j] * natural);
+					qo[j] = store1(dqf[i * D + j] * a->scale * ln2);
 				for (long j = 0; j < a->rope; j++)
-					qo[a->nope + j] = store1(tmp[j] * natural);
+					qo[a->nope + j] = store1(tmp[j] * a->scale * ln2);
 				for (long j = 0; j < a->nope; j++)
-					kvo[j] = store1(dk[i * D + j] * 0.69314718f);
+					kvo[j] = store1(dk[i * D + j] * ln2);
 				for (long j = 0; j < D; j++)
 					kvo[a->nope + j] = store1(dv[i * D + j]);
 				unrotate(dk + i * D + a->nope, c, sn, half, tmp);
 				for (long j = 0; j < a->rope; j++)
-					dkr[row * a->rope + j] += tmp[j] * 0.69314718f;
+					dkr[row * a->rope + j] += tmp[j] * ln2;
 			}
 		}
 	free(q);
+	free(kp);
+	free(dk);
 	free(s);
+	free(s16);
+	free(pp);
 }
 
 }  // extern "C"

@@ -259,26 +259,28 @@ def moe(m, h, loads):
     return Combine.apply(x, place, weights, mlp(m.shared_experts, h))
 
 
-def attention(a, h, b, t, cs, sn, mask):
+def attention(a, h, b, t, cs, sn, mask, rows):
     x = linear(h, a.q_a_proj.weight, a.kv_a_proj_with_mqa.weight)
     q, c, kr = Latents.apply(x, a.q_a_layernorm.weight, a.kv_a_layernorm.weight, a.q_a_layernorm.variance_epsilon)
     shape = (b, t, a.num_heads, a.qk_nope_head_dim, a.qk_rope_head_dim)
     o = Attention.apply(linear(q, a.q_b_proj.weight), linear(c, a.kv_b_proj.weight), kr, cs, sn, shape, a.scaling, mask)
-    return linear(o, a.o_proj.weight)
+    return linear(o if rows is None else o[rows], a.o_proj.weight)
 
 
-def layer_forward(layer, x, branch, b, t, cs, sn, loads, mask=None):
-    """Returns (residual stream, branch still to be added to it)."""
+def layer_forward(layer, x, branch, b, t, cs, sn, loads, mask=None, rows=None):
+    """Returns (residual stream, branch still to be added to it); rows: of these tokens only."""
     x, h = AddNorm.apply(x, branch, layer.input_layernorm.weight, layer.input_layernorm.variance_epsilon)
     if callable(mask):
         mask = mask(layer.self_attn, h)
-    branch = attention(layer.self_attn, h, b, t, cs, sn, mask)
+    branch = attention(layer.self_attn, h, b, t, cs, sn, mask, rows)
+    if rows is not None:
+        x = x[rows]
     x, h = AddNorm.apply(x, branch, layer.post_attention_layernorm.weight, layer.post_attention_layernorm.variance_epsilon)
     return x, moe(layer.mlp, h, loads) if hasattr(layer.mlp, "gate") else mlp(layer.mlp, h)
 
 
-def forward(model, ids, sparse=False, loads=None):
-    """Hidden states after the final norm as bf16, [B*T, H]."""
+def forward(model, ids, sparse=False, loads=None, rows=None):
+    """Hidden states after the final norm as bf16, [B*T, H], or of some rows of it only."""
     cfg, (b, t) = model.config, ids.shape
     cs, sn = (x.squeeze(1).contiguous() for x in modelling.angles(cfg, t))
     x, branch, last = model.model.embed_tokens(ids).view(b * t, -1), None, None
@@ -293,14 +295,15 @@ def forward(model, ids, sparse=False, loads=None):
                     last = modelling.select(scores, cfg.index_topk).squeeze(1).transpose(1, 2).contiguous().view(torch.uint8)
             return last
 
-        x, branch = layer_forward(layer, x, branch, b, t, cs, sn, loads, mask if sparse and t > cfg.index_topk else None)
+        last_layer = layer is model.model.layers[-1]
+        x, branch = layer_forward(layer, x, branch, b, t, cs, sn, loads, mask if sparse and t > cfg.index_topk else None, rows if last_layer else None)
     return AddNorm.apply(x, branch, model.model.norm.weight, model.model.norm.variance_epsilon)[1]
 
 
 def loss(model, ids, weights, sparse=False, loads=None):
     """Weighted mean loss of the next tokens."""
-    hidden = forward(model, ids, sparse, loads)
     rows = (weights.view(-1) > 0).nonzero().squeeze(1)
+    hidden = forward(model, ids, sparse, loads, rows)
     target = torch.cat([ids[:, 1:], ids[:, :1]], 1).view(-1)[rows]
     w = weights.view(-1)[rows]
-    return CrossEntropy.apply(linear(hidden[rows], model.lm_head.weight), target, w / w.sum())
+    return CrossEntropy.apply(linear(hidden, model.lm_head.weight), target, w / w.sum())

@@ -71,7 +71,7 @@ class Package:
     fixed: dict  # repaired state of the source files
     edits: list
     output: str  # of the tests, durations removed
-    shapes: list
+    functions: list
     layout: tuple
     longest: int  # lines of the longest source file
 
@@ -276,4 +276,4 @@ def _draw(rng, all_shapes, cases, held, count, bugs, files, docs):
     edits.sort(key=lambda e: (order[e.path], e.line))
     files_out["go.mod"] = f"module {package}\n\ngo 1.26\n"
     return Package(package, files_out, fixed_out, edits, _output(package, sources, failures),
-                   [fn.shape.name for fn in pool], layout, longest)
+                   pool, layout, longest)

@@ -16,7 +16,7 @@ import shapes
 import stdlib
 import wire
 
-BASE = 4096  # learned tokens, bytes included; the 36 added ones follow
+BASE = wire.BASE
 SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -31,6 +31,9 @@ For each function call, output the function name and arguments within the follow
 
 NONE, ANSWER, TEXT = 0, 1, 2  # what a token is to the loss: nothing, the model's own words, other text
 
+BASE = 4096  # learned tokens of the vocabulary; the added ones follow
+VOCABULARY = BASE + len(ADDED)
+
 
 class Render:
     """Collects (control name or None, text, loss class) parts."""

@@ -65,7 +65,7 @@ class Workspace:
             text = done.stderr + done.stdout
         text = re.sub(r" \(\d+\.\d+s\)", "", text)
         text = re.sub(r"\t\(?\d+\.\d+s\)?$", "", text, flags=re.M)
-        text = re.sub(r"^exit status \d+\n", "", text, flags=re.M)
+        text = re.sub(r"^(exit status \d+|PASS)\n", "", text, flags=re.M)
         return text.strip()[:2000]
 
     def passes(self):
