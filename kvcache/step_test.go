@@ -148,6 +148,9 @@ func TestFewerRowsRaiseTheMarkByThoseOnly(t *testing.T) {
 	l := admitted(t, session(t, p, "a"), tokens(1, 6), 4)
 	prefill(t, p, store, l)
 	s, _ := p.Begin([]Entry{{l, 6, []int32{7, 8, 9, 10}}})
+	if err := store.run(s.Arrays(), func(int, int, row) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
 	rs := results(s)
 	rs[0].Rows = 1
 	if out := s.Complete(rs); out[0] != nil || l.Valid() != 7 {
