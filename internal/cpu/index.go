@@ -132,29 +132,29 @@ func (k *worker) topK(scores []float32, dst []int32) int {
 		}
 		return len(scores)
 	}
-	// One integer orders both: the score's bits made monotone, then the position
-	// inverted. All keys differ, so the set is unique whatever the algorithm.
+	// One integer orders both: the score's bits made monotone, then the position,
+	// inverted so that lower ones win. All keys differ, so the set is unique
+	// whatever the algorithm.
+	const lowerWins = ^uint32(0)
 	rank := grow(&k.rank, len(scores))[:0]
 	for t, s := range scores {
 		if s == s {
-			rank = append(rank, uint64(monotone(s))<<32|uint64(^uint32(t)))
+			rank = append(rank, uint64(monotone(s))<<32|uint64(uint32(t)^lowerWins))
 		}
 	}
 	n := min(len(dst), len(rank))
 	keepLargest(rank, n)
 	for i, key := range rank[:n] {
-		dst[i] = int32(^uint32(key))
+		dst[i] = int32(uint32(key) ^ lowerWins)
 	}
 	slices.Sort(dst[:n])
 	return n
 }
 
-// monotone maps floats to integers of the same order, both zeros to one.
+// monotone maps floats to integers of the same order. -0 would come before +0,
+// but a sum that starts at +0 never is -0.
 func monotone(x float32) uint32 {
-	bits := math.Float32bits(x + 0)
-	if bits == 1<<31 {
-		bits = 0
-	}
+	bits := math.Float32bits(x)
 	if bits>>31 != 0 {
 		return ^bits
 	}

@@ -106,6 +106,7 @@ func (s suite) indexSelect(t *testing.T) {
 	t.Run("ManyTies", s.indexManyTies)
 	t.Run("AllNaNFailsRow", s.indexAllNaN)
 
+	minusZero := float32(math.Copysign(0, -1))
 	one := func(v float32) []float32 { return []float32{v, 0} }
 	for _, c := range []struct {
 		name string
@@ -117,8 +118,8 @@ func (s suite) indexSelect(t *testing.T) {
 		// Every product is negative, so every score is 0.
 		{"AllZeroScores", index{heads: 2, dim: 2, k: 4, q: constant(1, 0, 2, 0), w: constant(1, 3), keys: byPosition(func(p int) []float32 { return one(float32(-p - 1)) })}, key{2, 21}, []int32{0, 1, 2, 3}},
 		// Zeros of both signs, and -1 at the even positions.
-		{"NegativeZeroTies", index{heads: 1, dim: 2, k: 5, q: constant(1, 0), w: constant(-1), keys: byPosition(func(p int) []float32 {
-			return [][]float32{{1, 0}, {float32(math.Copysign(0, -1)), 0}, {1, 0}, {0, 0}, {1, 0}, {-3, 0}}[p%6]
+		{"NegativeZeroTies", index{heads: 1, dim: 2, k: 5, q: constant(1, 1), w: constant(-1), keys: byPosition(func(p int) []float32 {
+			return [][]float32{{1, 0}, {minusZero, minusZero}, {1, 0}, {0, 0}, {1, 0}, {-3, 0}}[p%6]
 		})}, key{2, 18}, []int32{1, 3, 5, 7, 9}},
 		// Without the ReLU the large negative products would win by the negative
 		// weight.
@@ -129,7 +130,7 @@ func (s suite) indexSelect(t *testing.T) {
 			return one(float32(-p))
 		})}, key{2, 17}, []int32{1, 3, 5}},
 		// A negative weight counts against a key: the smallest products win.
-		{"NegativeHeadWeight", index{heads: 2, dim: 2, k: 3, q: constant(1, 0, 0, 1), w: constant(-1, 0.5), keys: byPosition(func(p int) []float32 { return []float32{float32(p + 1), 1} })}, key{2, 21}, []int32{0, 1, 2}},
+		{"NegativeHeadWeight", index{heads: 2, dim: 2, k: 3, q: constant(1, 0, 0, 1), w: constant(-1, 0.5), keys: byPosition(func(p int) []float32 { return []float32{float32(max(p-10, 10-p) + 1), 1} })}, key{2, 21}, []int32{9, 10, 11}},
 		// Scores grow with the position: the row's own is the best it may see,
 		// although its chunk holds larger ones.
 		{"CausalAndAscending", index{heads: 1, dim: 2, k: 4, q: constant(1, 0), w: constant(1), keys: byPosition(func(p int) []float32 { return one(float32(p + 1)) })}, key{2, 12}, []int32{9, 10, 11, 12}},
@@ -158,6 +159,8 @@ func (s suite) indexSelect(t *testing.T) {
 			}
 			return []float32{nan}
 		})}, key{2, 16}, []int32{3, 6, 8, 9}},
+		// Scores eight steps of f32 apart: rounded any coarser they tie.
+		{"F32Scores", index{heads: 1, dim: 1, k: 3, q: constant(1), w: constant(1), keys: byPosition(func(p int) []float32 { return []float32{1 + float32(p)*0x1p-20} })}, key{2, 16}, []int32{14, 15, 16}},
 		{"KIsOne", index{heads: 1, dim: 2, k: 1, q: constant(1, 0), w: constant(1), keys: byPosition(func(p int) []float32 { return one(float32(p % 7)) })}, key{2, 21}, []int32{6}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -84,9 +84,11 @@ func (r *rig) collectBuffers(o *outcome, rows []*key, outs []key, failed map[key
 		for i := range maxRows + guardRows {
 			have, was := after[i*b.cols:(i+1)*b.cols], before.buffers[n][i*b.cols:(i+1)*b.cols]
 			k := rowKey(rows, outs, b.out, i)
-			if k != nil && b.written && !failed[*k] {
+			mayChange := k != nil && b.written
+			if mayChange {
 				o.row(b.name, *k, have)
-			} else if !sameBits(have, was) {
+			}
+			if !(mayChange && !failed[*k]) && !sameBits(have, was) {
 				o.spoilt = append(o.spoilt, fmt.Sprintf("buffer %s, row %d (%s) was written", b.name, i, describe(k, i, len(rows))))
 			}
 		}
@@ -121,9 +123,11 @@ func (r *rig) collectSelections(o *outcome, rows []*key, failed map[key]bool, be
 			if i < len(rows) {
 				k = rows[i]
 			}
-			if k != nil && s.written && !failed[*k] {
+			mayChange := k != nil && s.written
+			if mayChange {
 				o.list(s.name, *k, have)
-			} else if !slices.Equal(have, before.lists[n][i]) {
+			}
+			if !(mayChange && !failed[*k]) && !slices.Equal(have, before.lists[n][i]) {
 				o.spoilt = append(o.spoilt, fmt.Sprintf("selection %s, row %d (%s) was written", s.name, i, describe(k, i, len(rows))))
 			}
 		}
@@ -138,15 +142,14 @@ func (r *rig) collectPages(o *outcome, l layout, table [maxSeqs][]int32, failed 
 		after[p] = r.pages.Export(nil, p)
 	}
 	for _, k := range l.keys() {
-		if failed[k] {
-			continue
-		}
 		page := table[k.seq][k.pos/r.scene.pageSize]
 		for i, pl := range r.scene.planes {
 			if pl.writes {
 				have := r.slot(after[page], i, k.pos)
 				o.row(fmt.Sprint("plane ", i), k, decodeKV(have, r.scene.format))
-				copy(r.slot(before.pages[page], i, k.pos), have)
+				if !failed[k] {
+					copy(r.slot(before.pages[page], i, k.pos), have)
+				}
 			}
 		}
 	}

@@ -150,6 +150,10 @@ func (s suite) mlaInterleavedRope(t *testing.T) {
 // mustBe compares with numbers worked out in the test.
 func mustBe(t testing.TB, k key, what string, have []float32, want []float64) {
 	t.Helper()
+	if len(have) < len(want) {
+		t.Errorf("%s of %v = %v, want %v", what, k, have, want)
+		return
+	}
 	for i := range want {
 		if d := math.Abs(float64(have[i]) - want[i]); !(d <= 1e-5*max(1, math.Abs(want[i]))) {
 			t.Errorf("%s of %v = %v, want %v", what, k, have, want)

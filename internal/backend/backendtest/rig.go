@@ -344,12 +344,8 @@ func (r *rig) fillPages(l layout, v variation, table [maxSeqs][]int32) {
 		for i := range data[p] {
 			data[p][i] = 0xff // a NaN in either format
 		}
-		r.pages.SetTag(p, foreign)
 	}
 	for _, sp := range l.spans {
-		for i := 0; i*r.scene.pageSize < sp.to; i++ {
-			r.pages.SetTag(int(table[sp.seq][i]), tagOf(sp.seq))
-		}
 		for pos := range sp.to {
 			k := key{sp.seq, pos}
 			for i, pl := range r.scene.planes {
@@ -369,6 +365,12 @@ func (r *rig) fillPages(l layout, v variation, table [maxSeqs][]int32) {
 	for p := range data {
 		if err := r.pages.Import(p, data[p]); err != nil {
 			r.t.Fatal(err)
+		}
+		r.pages.SetTag(p, foreign)
+	}
+	for _, sp := range l.spans {
+		for i := 0; i*r.scene.pageSize < sp.to; i++ {
+			r.pages.SetTag(int(table[sp.seq][i]), tagOf(sp.seq))
 		}
 	}
 }

@@ -77,8 +77,8 @@ func (s suite) route(t *testing.T) {
 		{"BiasNotInWeight", routing{k: 2, scale: 1, gate: half, bias: []float32{6.9, 7.1, 7, 6.8, 7.05}}, []int32{1, 4}, []float64{0.5, 0.5}},
 		{"BiasNotInRenorm", routing{k: 2, renorm: true, scale: 1, gate: []float32{0, logit(0.75), 0, 0, 0}, bias: []float32{0, 7, 9, 0, 0}}, []int32{2, 1}, []float64{0.4, 0.6}},
 		{"BiasChooses", routing{k: 1, scale: 1, gate: []float32{3, 0, 0, 0, -3}, bias: []float32{0, 0, 0, 0, 2}}, []int32{4}, []float64{1 / (1 + math.Exp(3))}},
-		// The step of bf16 at 7 is 0.03.
-		{"BiasKeepsF32", routing{k: 3, scale: 2, gate: half, bias: []float32{7, 7.001, 7.002, 7.003, 7.004}}, []int32{4, 3, 2}, []float64{1, 1, 1}},
+		// Two steps of f32 apart; the step of bf16 at 7 is 0.03.
+		{"BiasKeepsF32", routing{k: 3, scale: 2, gate: half, bias: []float32{7, 7 + 0x1p-20, 7 + 0x2p-20, 7 + 0x3p-20, 7 + 0x4p-20}}, []int32{4, 3, 2}, []float64{1, 1, 1}},
 		// s + b - b would lose a third of such a small s.
 		{"SigmoidKeptApart", routing{k: 2, scale: 1, gate: []float32{-13, -13.5, -20, -20, -20}, bias: []float32{7.5, 7, 1, 1, 1}}, []int32{0, 1}, []float64{2.2603242979035746e-06, 1.3709572068578448e-06}},
 		{"NormaliseThenScale", routing{k: 2, renorm: true, scale: 2.5, gate: half, bias: []float32{5, 4, 3, 2, 1}}, []int32{0, 1}, []float64{1.25, 1.25}},

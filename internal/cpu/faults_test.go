@@ -1,0 +1,206 @@
+package cpu_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// plantedFaults are one-rule mistakes in this backend. Each must make the named
+// test of the suite fail, and nothing but the fault may do so.
+var plantedFaults = []struct {
+	name     string
+	file     string
+	old, new string
+	test     string // below TestBackend/one_thread
+}{
+	{"half-split rope in the indexer", "index.go",
+		"rope.interleaved(r, query[h*d:(h+1)*d])", "rope.halfSplit(r, query[h*d:(h+1)*d])",
+		"IndexProject/InterleavedRope"},
+	{"half-split rope in MLA queries", "mla.go",
+		"rope.interleaved(r, query[h*head+op.Nope:(h+1)*head])", "rope.halfSplit(r, query[h*head+op.Nope:(h+1)*head])",
+		"MLAProject/InterleavedRope"},
+	{"interleaved rope in GQA", "gqa.go",
+		"rope.halfSplit(r, row[:op.Rope.Dim])", "rope.interleaved(r, row[:op.Rope.Dim])",
+		"GQAProject/HalfSplitRope"},
+	{"double precision rope angle", "norm.go",
+		"float64(float32(b.step.Pos[r]) * f)", "float64(b.step.Pos[r]) * float64(f)",
+		"MLAProject/RopeFarPosition"},
+	{"indexer key normalised as RMS", "norm.go",
+		"mean := sum / float64(len(x))", "mean := 0 * sum",
+		"IndexProject/LayerNorm"},
+	{"indexer norm with the model's eps", "index.go",
+		"layerNorm(key, norm, bias, backend.IndexNormEps)", "layerNorm(key, norm, bias, 1e-5)",
+		"IndexProject/NormEps"},
+	{"latent norm with the layer's eps", "mla.go",
+		"b.normRows(cq, cq, qNorm, op.LatentEps)", "b.normRows(cq, cq, qNorm, op.Eps)",
+		"MLAProject/LatentEps"},
+	{"ReLU left out of the index score", "index.go",
+		"if x < 0 {", "if false {",
+		"IndexSelect/ReLU"},
+	{"head weights clamped", "index.go",
+		"sum += float32(weight * x)", "sum += float32(max(weight, 0) * x)",
+		"IndexSelect/NegativeHeadWeight"},
+	{"ties to the higher position", "index.go",
+		"const lowerWins = ^uint32(0)", "const lowerWins = 0",
+		"IndexSelect/TiesLowerPosition"},
+	{"NaN scores compete", "index.go",
+		"if s == s {", "if true {",
+		"IndexSelect/NaNNeverWins"},
+	{"a stale selection is read", "attend.go",
+		"if p <= prev || p > last {", "if p <= prev {",
+		"MLAAttend/BadSelection/NextPosition"},
+	{"an unsorted selection is read", "attend.go",
+		"if p <= prev || p > last {", "if p < min(prev, 0) || p > last {",
+		"MLAAttend/BadSelection/Unsorted"},
+	{"the row's own key is not seen", "attend.go",
+		"return keyList{n: int(last) + 1}, true", "return keyList{n: max(int(last), 1)}, true",
+		"MLAAttend/Dense/odd/Formula"},
+	{"softmax scale of the latent width", "mla.go",
+		"vPlane: op.Plane, scale: op.Scale,", "vPlane: op.Plane, scale: op.Scale * 0.5,",
+		"MLAAttend/Scale"},
+	{"blocks combined without the maximum", "attend.go",
+		"a, c := exp(s.max-m), exp(o.max-m)", "a, c := float32(1), exp(o.max-m)",
+		"MLAAttend/Deep"},
+	{"scale rows by plain division", "weight.go",
+		"scales := w.Scale[n/backend.ScaleBlock*w.ScaleCols:]", "scales := w.Scale[min(n/backend.ScaleBlock, max(w.Rows/backend.ScaleBlock-1, 0))*w.ScaleCols:]",
+		"Weights/ScaleBlocks"},
+	{"W_uk read for W_uv", "latent.go",
+		"return h*(u.nope+u.v) + u.nope + j", "return h*(u.nope+u.v) + j",
+		"MLAAttend/Dense/odd/Formula"},
+	{"another head's keys", "gqa.go",
+		"outStride: d, keyOff: kv * d,", "outStride: d, keyOff: (kv + 1) % op.KVHeads * d,",
+		"GQAAttend/HeadGroups"},
+	{"bias used as a weight", "../../moe/route.go",
+		"weights[i] = scores[id]\n", "weights[i] = scores[id] + bias[id]\n",
+		"Route/BiasNotInWeight"},
+	{"ties to the higher expert", "../../moe/route.go",
+		"for i > 0 && c > scores[ids[i-1]]+bias[ids[i-1]] {", "for i > 0 && c >= scores[ids[i-1]]+bias[ids[i-1]] {",
+		"Route/TiesLowerExpert"},
+	{"scaled before normalised", "../../moe/route.go",
+		"\t\tweights[i] *= scale\n", "\t\tif !renorm {\n\t\t\tweights[i] *= scale\n\t\t}\n",
+		"Route/NormaliseThenScale"},
+	{"expert outputs added backwards", "mlp.go",
+		"axpy(p.weights[slot], out.row(int32(slot), width), y)", "back := (2*int(r)+1)*p.k - 1 - slot\n\t\t\taxpy(p.weights[back], out.row(int32(back), width), y)",
+		"Experts/OrderOfSelection"},
+	{"the gate clamped from below too", "mlp.go",
+		"if x > clamp {\n\t\t\t\tx = clamp\n\t\t\t}", "x = max(min(x, clamp), -clamp)",
+		"MLP/Clamp"},
+	{"a padding row written", "cpu.go",
+		"case s.Seq[row] < 0:", "case s.Seq[row] < 0 && false:",
+		"Embed/Guards"},
+	{"plans packed by live row", "mlp.go",
+		"at := int(r) * p.k\n\t\tmoe.Route(", "at := i * p.k\n\t\tmoe.Route(",
+		"Route/PaddingKeepsPlan"},
+	{"tags not looked at", "pages.go",
+		"if p.tags[s.Pages[i]] != s.PageTag[i] {", "if false {",
+		"Step/TagMismatch"},
+	{"scrub keeps the content", "pages.go",
+		"clear(p.page(i))", "",
+		"Pages/Scrub"},
+	{"bf16 truncated", "pages.go",
+		"(bits + 0x7fff + bits>>16&1) >> 16", "bits >> 16",
+		"IndexProject/KVBF16RoundsToEven"},
+	{"ids the tokenizer does not know", "logits.go",
+		"if c < op.Valid {", "if true {",
+		"Logits/UnknownIDsAreMinusInf"},
+	{"a failed row sampled", "sample.go",
+		"if !b.alive[r] || b.result.Health[r] != 0 {", "if !b.alive[r] {",
+		"Logits/FailedRowSamplesNothing"},
+	{"greedy takes the highest id", "sample.go",
+		"x > l[best])", "x >= l[best])",
+		"Sample/Draw/GreedyLowestID"},
+	{"mask before bias", "logits.go",
+		"if c.ID >= 0 && int(c.ID) < len(l) {\n\t\t\tl[c.ID] += c.Bias", "if c.ID >= 0 && int(c.ID) < len(l) {\n\t\t\tdefer func() { l[c.ID] = c.Bias }()",
+		"AdjustLogits/MaskAfterBias"},
+}
+
+// Each fault is compiled in through an overlay and run against the named test
+// alone; the test must run, and fail.
+func TestPlantedFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the package once per fault")
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range plantedFaults {
+		names = append(names, f.test)
+	}
+	// Without a fault, every named test exists and passes.
+	out, err := run(goTool, "", strings.Join(names, "\n"))
+	if err != nil {
+		t.Fatalf("the tests do not pass without faults: %v\n%s", err, out)
+	}
+	for _, name := range names {
+		if !strings.Contains(out, "--- PASS: "+full(name)+" (") {
+			t.Errorf("test %s does not exist", name)
+		}
+	}
+	for _, f := range plantedFaults {
+		t.Run(strings.ReplaceAll(f.name, " ", "_"), func(t *testing.T) {
+			path, err := filepath.Abs(f.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(source), f.old); n != 1 {
+				t.Fatalf("the fault no longer applies: %q stands %d times in %s", f.old, n, f.file)
+			}
+			faulty := filepath.Join(t.TempDir(), filepath.Base(path))
+			if err := os.WriteFile(faulty, []byte(strings.Replace(string(source), f.old, f.new, 1)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: faulty}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "overlay.json")
+			if err := os.WriteFile(file, overlay, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, err := run(goTool, file, f.test)
+			if err == nil {
+				t.Fatalf("%s passes with the fault", f.test)
+			}
+			if !strings.Contains(out, "--- FAIL: "+full(f.test)+" (") {
+				t.Fatalf("%s did not fail, something else did:\n%s", f.test, out)
+			}
+		})
+	}
+}
+
+func full(test string) string { return "TestBackend/one_thread/" + test }
+
+// run runs tests, one a line, of this package.
+func run(goTool, overlay, tests string) (string, error) {
+	// A pattern per level: alternatives at each, which over-selects when there
+	// are several tests and is exact for one.
+	levels := [][]string{{"TestBackend"}, {"one_thread"}}
+	for test := range strings.SplitSeq(tests, "\n") {
+		for i, part := range strings.Split(test, "/") {
+			if len(levels) <= i+2 {
+				levels = append(levels, nil)
+			}
+			levels[i+2] = append(levels[i+2], part)
+		}
+	}
+	var pattern []string
+	for _, l := range levels {
+		pattern = append(pattern, "^("+strings.Join(l, "|")+")$")
+	}
+	args := []string{"test", "-vet=off", "-v", "-run", strings.Join(pattern, "/")}
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
+	}
+	out, err := exec.Command(goTool, append(args, ".")...).CombinedOutput()
+	return string(out), err
+}
