@@ -1,24 +1,77 @@
-// Package glm is the public face of Cofferdam: GLM mixture-of-experts models
-// inside a Go program.
+// Package glm runs GLM mixture-of-experts models inside a Go program.
 //
-// # What there is
+// # Four nouns
 //
-// [Inspect] says what a checkpoint holds and what it would cost to run, from its
-// configuration and headers alone.
+// A [Model] is weights, a [KVPool] is memory, a [Session] is a conversation, a
+// [Request] is what to answer.
 //
-// Loading and generating are not here yet.
+//	m, err := glm.Open(ctx, "GLM-4.7-Flash", glm.Config{})
+//	pool, err := m.NewKVPool(glm.PoolConfig{Tokens: 65536, Context: 32768})
+//	s, err := pool.NewSession(glm.SessionConfig{Tenant: "customer-17"})
+//	for ev, err := range s.Generate(ctx, glm.Request{Messages: history}) {
+//		if err != nil {
+//			return err
+//		}
+//		switch ev := ev.(type) {
+//		case glm.TextDelta:
+//			fmt.Print(ev.Text)
+//		case glm.Finish:
+//			history = append(history, ev.Message)
+//		}
+//	}
+//
+// [Inspect] says what a checkpoint holds and what it would cost to run, without
+// loading it.
+//
+// # Conversations
+//
+// Every request brings the whole conversation; the session computes only what is
+// new. Append [Finish.Message] as it is: it carries the ids that were sampled,
+// so that the next turn feeds exactly these and finds their keys in the pool.
+// An edited message is encoded anew.
+//
+// Text in messages, tool results, names and arguments can never become a control
+// token of the model, whatever it spells.
+//
+// # What cannot happen
+//
+// A prompt is never shortened. A request that does not fit the model or the pool
+// is refused before any work, with both numbers; one that does not fit now waits
+// for a bounded time. A session reads keys that it wrote itself or that its own
+// tenant's earlier requests wrote, and nothing else: package kvcache says how six
+// guards see to that. A session without a tenant shares with nobody.
 //
 // # Errors
 //
 // Errors are values with numbers in them. Test the kind with errors.Is against
-// the sentinels of this package, and get the detail with errors.As: an
-// *[UnsupportedError] names a field of config.json, a *[CheckpointError] the
-// file, tensor and byte.
+// the sentinels of this package, get the detail with errors.As, and answer over
+// HTTP with [Code] and [HTTPStatus]. No error, log line or audit line holds text
+// of a prompt or an answer, or ids.
+//
+// # Numbers
+//
+// On the CPU a row's bits depend on its own inputs only: never on the batch, the
+// chunk, the neighbours or the number of threads. So the same request with the
+// same seed gives the same answer in a full pool as alone, and with a warm prefix
+// as cold.
 //
 // # Caveats
 //
+// Ownership: the caller closes what it opens; closing a Model closes its pools,
+// closing a pool its sessions, and each waits for the running step. Slices in
+// requests are read until the stream ends and not changed.
+//
+// Threads: methods may be called from any goroutine. A session runs one
+// generation at a time; use one session per conversation. Steps of one model run
+// one after the other, whatever pool they serve.
+//
+// Lifetimes: a stream does nothing until it is ranged over and nothing after the
+// loop. Weights are mapped from their files: replace files by renaming new ones
+// over them, never by writing into them.
+//
+// Known channels: how long an answer takes depends on what others run.
+//
 // An [Inspection] of a directory without weight files, or of a model whose files
 // are in a layout that is not understood, is computed from config.json: its
-// Checked field says which. Cache sizes are of the main layers; using MTP
-// layers takes more.
+// Checked field says which.
 package glm

@@ -26,7 +26,6 @@ type scheduler struct {
 	quit     bool
 
 	// The loop's own.
-	epochs  int
 	decoded int // where the next turn of decoding begins
 	served  any // tenant whose prompt was fed last
 }

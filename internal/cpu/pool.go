@@ -28,7 +28,6 @@ type worker struct {
 	part    softmaxPart   // one block of attention
 	accs    []softmaxPart // the blocks combined, one per head
 	rank    []uint64      // candidates of a top-k
-	list    []int32       // positions
 	keyRows [][]float32
 	valRows [][]float32
 }
