@@ -5,8 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// Both tables are open-addressed, at most two thirds full, and hash by multiplication
-// with a random odd number, so that no file can be written to make them slow.
+// Both tables are open-addressed, at most two thirds full, and hash by
+// multiplication with a random odd number, so that no file can be written to make
+// them slow.
 
 // A pieceTable maps the bytes of a token to its id.
 type pieceTable struct {
@@ -104,7 +105,8 @@ const (
 	noPair   = ^uint64(0)
 )
 
-// A merge is one rule of the vocabulary.
+// A mergeRule says that left and right merge into id. The lower its rank, the
+// earlier it is applied.
 type mergeRule struct {
 	left, right, id int32
 	rank            uint32

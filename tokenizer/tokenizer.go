@@ -20,9 +20,9 @@ type Tokenizer struct {
 // Encode appends the ids of text to dst and returns the extended slice.
 //
 // The text is taken as mere text: whatever it holds, no added token comes out of
-// it. A user who types <|user|> gets the pieces "<", "|", "user" and so on, never
-// the control token. Text may be any bytes; those that are not UTF-8 are encoded
-// as they stand, so that [Tokenizer.Raw] gives text back exactly.
+// it. A user who types <|user|> gets the tokens of "<", "|", "user" and so on,
+// never the control token. Text may be any bytes; those that are not UTF-8 are
+// encoded as they stand, so that [Tokenizer.Raw] gives text back exactly.
 //
 // Apart from growing dst it does not allocate.
 func (t *Tokenizer) Encode(dst []int32, text string) []int32 {
