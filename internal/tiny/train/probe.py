@@ -10,7 +10,7 @@ import sys
 import torch
 
 import dialogues
-import kernels
+import fused
 import model as modelling
 import packages
 import shapes
@@ -49,7 +49,7 @@ def main():
             package = packages.build(rng, all_shapes, cases, held=held, **kw)
             ids, losses = encoder.parts(dialogues.repair(rng, package, vary=False).parts)
             with torch.no_grad():
-                hidden = kernels.forward(model, torch.tensor([ids]), sparse) if kernels.available() else modelling.forward(model, torch.tensor([ids]), sparse)[0]
+                hidden = fused.forward(model, torch.tensor([ids]), sparse) if fused.available() else modelling.forward(model, torch.tensor([ids]), sparse)[0]
                 guess = model.lm_head(hidden.float()).argmax(-1).tolist()
             right = [True] + [g == i for g, i in zip(guess, ids[1:])]
             answer = [r for r, l in zip(right, losses) if l == wire.ANSWER]

@@ -21,7 +21,7 @@ import time
 import torch
 import torch.distributed as dist
 
-import kernels
+import fused
 import loader
 import model as modelling
 import optim
@@ -90,7 +90,7 @@ class Trainer:
         """Leaves gradients; returns (loss, mean KL of the indexers, expert counts)."""
         loads, loss, kl = [], torch.zeros(()), torch.zeros(())
         if kind != "index":
-            loss = kernels.loss(self.model, ids, weights, kind == "sparse", loads)
+            loss = fused.loss(self.model, ids, weights, kind == "sparse", loads)
             loss.backward()
         if kind == "index" or kind == "sparse" and self.at["step"] % KL_EVERY == 0:
             kls = []
@@ -206,7 +206,7 @@ def main():
             for r in range(1, args.workers):
                 others.append(subprocess.Popen([sys.executable, __file__, args.data, args.run, "--workers", str(args.workers), "--rank", str(r), "--meet", args.meet]))
         dist.init_process_group("gloo", init_method="file://" + args.meet, rank=args.rank, world_size=args.workers)
-    if not kernels.available():
+    if not fused.available():
         sys.exit("the training forward needs g++")
     trainer = Trainer(args.data, args.run, args.rank, args.workers)
 

@@ -6,14 +6,14 @@ import time
 import torch
 import torch.nn.functional as F
 
-import kernels
+import fused
 import model as modelling
 
 
 def main():
     torch.manual_seed(5)
     torch.set_num_threads(1)
-    if not kernels.available():
+    if not fused.available():
         sys.exit("g++ is needed")
     m = modelling.create(modelling.config(index_topk=64))
     for p in m.parameters():
@@ -31,7 +31,7 @@ def main():
         want.backward()
         grads = {n: p.grad.clone() for n, p in m.named_parameters() if p.grad is not None}
         m.zero_grad()
-        got = kernels.loss(m, ids, weights, sparse)
+        got = fused.loss(m, ids, weights, sparse)
         got.backward()
         print(f"sparse={sparse}: loss {got.item():.5f}, reference {want.item():.5f}")
         bad |= abs(got.item() - want.item()) > 0.02
@@ -50,7 +50,7 @@ def main():
         weights = (torch.rand(shape) < 0.35).float()
         began = time.process_time()
         for _ in range(3):
-            kernels.loss(m, ids, weights).backward()
+            fused.loss(m, ids, weights).backward()
         print(f"{shape}: {3 * ids.numel() / (time.process_time() - began):.0f} tokens per CPU second")
     sys.exit(bad)
 

@@ -1,5 +1,5 @@
 // Fused training kernels for CPUs with 512-bit vectors (GCC vector extensions;
-// other widths work too, more slowly). kernels.py compiles and calls them.
+// other widths work too, more slowly). fused.py compiles and calls them.
 //
 // Activations between matrix products are bf16, the residual stream and every
 // statistic is f32. One thread: the trainer runs one process per core.

@@ -1,7 +1,7 @@
-"""Autograd functions over kernels.cc, and the training forward built from them.
+"""Autograd functions over fused.cc, and the training forward built from them.
 
 Same parameters and same formulas as model.forward, with bf16 activations;
-check_kernels.py holds losses and gradients of the two against each other.
+check_fused.py holds losses and gradients of the two against each other.
 Needs g++; train.py falls back to model.forward without it.
 """
 
@@ -23,8 +23,8 @@ def available():
     """Compiles the kernels on first use."""
     global _lib
     if _lib is None:
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels.cc")
-        target = os.path.join(tempfile.mkdtemp(), "kernels.so")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fused.cc")
+        target = os.path.join(tempfile.mkdtemp(), "fused.so")
         try:
             subprocess.run(["g++", "-O3", "-march=native", "-ffast-math", "-fno-finite-math-only", "-shared", "-fPIC", source, "-o", target, "-lm"], check=True)
             _lib = ctypes.CDLL(target)
