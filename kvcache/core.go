@@ -1,7 +1,5 @@
 package kvcache
 
-import "slices"
-
 // The core is a pure state machine: apply takes an event, changes the state
 // and returns what must be done to memory. It starts no goroutine, reads no
 // clock and does no I/O, so that every history can be replayed and searched.
@@ -135,24 +133,6 @@ func newCore(cfg Config, seed uint64) *core {
 		}
 	}
 	return c
-}
-
-// clone returns a copy of the state that shares nothing with it.
-func (s *state) clone() state {
-	c := *s
-	c.pages = slices.Clone(s.pages)
-	c.index = s.index.clone()
-	c.leases = slices.Clone(s.leases)
-	for i := range c.leases {
-		l := &c.leases[i]
-		l.table, l.tail, l.pending = slices.Clone(l.table), slices.Clone(l.tail), slices.Clone(l.pending)
-	}
-	return c
-}
-
-// equal reports whether two states are the same state.
-func (s *state) equal(o *state) bool {
-	return slices.Equal(s.encode(nil, nil), o.encode(nil, nil))
 }
 
 // mint gives out an identity that was never given out before.

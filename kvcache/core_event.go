@@ -43,8 +43,8 @@ type (
 
 	// reclaim asks for dirty pages to scrub, evicting if there are not enough.
 	reclaim struct{ pages int32 }
-	// scrubbed gives them back.
-	scrubbed struct{ refs []ref }
+	// scrubbed gives one back.
+	scrubbed struct{ ref ref }
 	// summed is the answer to fx.sum.
 	summed struct {
 		ref ref

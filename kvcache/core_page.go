@@ -165,24 +165,15 @@ func (e reclaim) on(c *core) error {
 	return nil
 }
 
-// scrubbed takes pages back from the store.
+// scrubbed takes a page back from the store.
 func (e scrubbed) on(c *core) error {
-	for i, r := range e.refs {
-		if !c.known(r) || c.s.pages[r.page].state != pageScrubbing {
-			return stale(none, "a page that is being scrubbed", "another")
-		}
-		for _, o := range e.refs[:i] {
-			if o == r {
-				return stale(none, "each page once", "a page twice")
-			}
-		}
+	if !c.known(e.ref) || c.s.pages[e.ref.page].state != pageScrubbing {
+		return stale(none, "a page that is being scrubbed", "another")
 	}
-	for _, r := range e.refs {
-		pg := &c.s.pages[r.page]
-		pg.tag, pg.sum, pg.filled = 0, 0, 0
-		c.s.scrubbing--
-		c.push(&c.s.free, r.page, pageFree)
-	}
+	pg := &c.s.pages[e.ref.page]
+	pg.tag, pg.sum, pg.filled = 0, 0, 0
+	c.s.scrubbing--
+	c.push(&c.s.free, e.ref.page, pageFree)
 	return nil
 }
 
@@ -260,27 +251,4 @@ func (e forget) on(c *core) error {
 	}
 	c.record(Record{Event: AuditForgotten})
 	return nil
-}
-
-// unscrubbed lists the pages that hold, or may still hold, rows of a scope.
-func (c *core) unscrubbed(scope Scope) []ref {
-	var refs []ref
-	for i := range c.s.pages {
-		pg := &c.s.pages[i]
-		switch pg.state {
-		case pageNull, pageFree, pageWritable:
-			continue
-		case pageSealed:
-			if c.s.index.entries[i].scope != scope {
-				continue
-			}
-		}
-		refs = append(refs, ref{int32(i), pg.gen})
-	}
-	for i := range c.s.leases {
-		if l := &c.s.leases[i]; l.scope == scope {
-			refs = append(refs, l.table...)
-		}
-	}
-	return refs
 }

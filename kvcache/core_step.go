@@ -102,10 +102,7 @@ func (e begin) on(c *core) error {
 // complete raises marks by the rows that arrived, for requests that still run
 // and results that name the right request and step. Everything is unpinned.
 func (e complete) on(c *core) error {
-	if e.epoch == 0 {
-		return unknownStep(e.epoch)
-	}
-	if !slices.ContainsFunc(c.s.leases, func(l lease) bool { return l.step == e.epoch }) {
+	if !c.flies(e.epoch) {
 		return unknownStep(e.epoch)
 	}
 	for _, a := range e.arrivals {
@@ -147,11 +144,16 @@ func (c *core) unpinStep(epoch uint64) {
 }
 
 func (e abort) on(c *core) error {
-	if e.epoch == 0 || !slices.ContainsFunc(c.s.leases, func(l lease) bool { return l.step == e.epoch }) {
+	if !c.flies(e.epoch) {
 		return unknownStep(e.epoch)
 	}
 	c.unpinStep(e.epoch)
 	return nil
+}
+
+// flies reports whether a step is in flight.
+func (c *core) flies(epoch uint64) bool {
+	return epoch != 0 && slices.ContainsFunc(c.s.leases, func(l lease) bool { return l.step == epoch })
 }
 
 func unknownStep(epoch uint64) error {

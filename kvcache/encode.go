@@ -5,6 +5,24 @@ import (
 	"slices"
 )
 
+// clone returns a copy of the state that shares nothing with it.
+func (s *state) clone() state {
+	c := *s
+	c.pages = slices.Clone(s.pages)
+	c.index = s.index.clone()
+	c.leases = slices.Clone(s.leases)
+	for i := range c.leases {
+		l := &c.leases[i]
+		l.table, l.tail, l.pending = slices.Clone(l.table), slices.Clone(l.tail), slices.Clone(l.pending)
+	}
+	return c
+}
+
+// equal reports whether two states are the same state.
+func (s *state) equal(o *state) bool {
+	return slices.Equal(s.encode(nil, nil), o.encode(nil, nil))
+}
+
 // naming renames what the state is symmetric in, so that states which differ
 // only by names get one encoding. nil keeps every name.
 type naming struct {

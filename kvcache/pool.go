@@ -1,7 +1,6 @@
 package kvcache
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -163,7 +162,9 @@ func (p *Pool) scrub(n int32) bool {
 		p.store.Scrub(pages...)
 		p.mu.Lock()
 	}
-	p.apply(scrubbed{fx.scrub})
+	for _, r := range fx.scrub {
+		p.apply(scrubbed{r})
+	}
 	return true
 }
 
@@ -193,38 +194,6 @@ func (p *Pool) janitor() {
 
 // idle reports whether every page is free.
 func (p *Pool) idle() bool { return int(p.core.s.free.n) == p.cfg.Pages-1 }
-
-// Forget makes everything that a tenant's sessions left in the prefix index
-// unfindable at once, and returns when it is scrubbed. Pages that a running
-// request still reads are scrubbed when it ends, so a caller who holds such a
-// request open waits for itself; the context ends the wait, not the forgetting.
-func (p *Pool) Forget(ctx context.Context, tenant string) error {
-	if tenant == "" {
-		return &FieldError{Field: "tenant", Want: "a name: the empty tenant keeps nothing beyond its session", Have: "none"}
-	}
-	stop := context.AfterFunc(ctx, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.changed.Broadcast()
-	})
-	defer stop()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	scope := Scope{Tenant: tenant}
-	before := p.core.unscrubbed(scope)
-	if _, err := p.apply(forget{scope: scope}); err != nil {
-		return err
-	}
-	for _, r := range before {
-		for p.core.known(r) && p.core.s.pages[r.page].state != pageFree {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			p.changed.Wait()
-		}
-	}
-	return nil
-}
 
 // Close ends every request with [ErrPoolClosed], waits for steps in flight,
 // and returns when every page is scrubbed. Idempotent; it must not be called

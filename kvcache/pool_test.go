@@ -210,3 +210,227 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Forget returns when the tenant's rows are scrubbed, also those that a
+// running request still reads; nobody else's pages are touched.
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, store := testPool(t, 24, nil)
+		a, b := session(t, p, "a"), session(t, p, "b")
+		for _, s := range []*Session{a, b} {
+			l := admitted(t, s, tokens(1, 10), 2)
+			prefill(t, p, store, l)
+			l.End(CauseStop, nil)
+		}
+		running := admitted(t, a, tokens(1, 20), 4)
+		if running.Reused() != 8 {
+			t.Fatal(running.Reused())
+		}
+		done := make(chan error)
+		go func() { done <- p.Forget(t.Context(), "a") }()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("returned (%v) while a request reads the tenant's rows", err)
+		default:
+		}
+		// Its rows are found no more, and what it writes is not shared.
+		fresh := admitted(t, a, tokens(1, 10), 2)
+		if fresh.Reused() != 0 {
+			t.Fatalf("found %d forgotten tokens", fresh.Reused())
+		}
+		fresh.End(CauseCancelled, nil)
+		prefill(t, p, store, running)
+		running.End(CauseStop, nil)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		for i, page := range store.pages {
+			for _, r := range page.rows {
+				if r.session == a.ID() {
+					t.Fatalf("page %d still holds a row of the tenant", i)
+				}
+			}
+		}
+		if l := admitted(t, b, tokens(1, 10), 2); l.Reused() != 8 {
+			t.Fatal("the neighbour was forgotten too")
+		} else {
+			l.End(CauseStop, nil)
+		}
+		// A context ends the wait, not the forgetting.
+		running = admitted(t, b, tokens(1, 10), 2)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := p.Forget(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		running.End(CauseStop, nil)
+		synctest.Wait()
+		if st := p.Stats(); st.Free != st.Pages {
+			t.Fatalf("%+v", st)
+		}
+		var e *FieldError
+		if err := p.Forget(t.Context(), ""); !errors.As(err, &e) {
+			t.Fatal(err)
+		}
+		p.Close()
+	})
+}
+
+// A session without a tenant takes its prefixes with it.
+func TestCloseForgetsThePrivateSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, store := testPool(t, 8, nil)
+		s := session(t, p, "")
+		l := admitted(t, s, tokens(1, 10), 2)
+		prefill(t, p, store, l)
+		l.End(CauseStop, nil)
+		if st := p.Stats(); st.Resting != 2 {
+			t.Fatalf("%+v", st)
+		}
+		s.Close()
+		synctest.Wait()
+		if st := p.Stats(); st.Free != st.Pages {
+			t.Fatalf("%+v", st)
+		}
+		p.Close()
+	})
+}
+
+// The queue serves tenants in turn, and the first of a tenant first.
+func TestQueueServesTenantsInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := testPool(t, 4, func(c *Config) { c.Queue, c.QueueWait = 10, time.Minute })
+		holder := admitted(t, session(t, p, "holder"), tokens(1, 15), 1)
+		var order []string
+		got := make(chan struct{})
+		for _, name := range []string{"a1", "a2", "a3", "b1", "c1", "b2"} {
+			s := session(t, p, name[:1])
+			go func() {
+				l, err := s.Admit(t.Context(), Request{Tokens: tokens(1, 15), MaxTokens: 1})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order = append(order, name) // one at a time owns the pool
+				l.End(CauseStop, nil)
+				got <- struct{}{}
+			}()
+			synctest.Wait()
+		}
+		if st := p.Stats(); st.Waiting != 6 {
+			t.Fatalf("%+v", st)
+		}
+		holder.End(CauseStop, nil)
+		for range 6 {
+			<-got
+		}
+		if have := strings.Join(order, " "); have != "a1 b1 c1 a2 b2 a3" {
+			t.Error(have)
+		}
+		p.Close()
+	})
+}
+
+// A large request at the head of the queue is not overtaken for ever.
+func TestLargeRequestIsNotOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := testPool(t, 4, func(c *Config) { c.Queue, c.QueueWait = 10, time.Minute })
+		s := session(t, p, "a")
+		holder := admitted(t, s, tokens(1, 7), 1)
+		large, small := make(chan *Lease), make(chan *Lease)
+		go func() { l, _ := s.Admit(t.Context(), Request{Tokens: tokens(1, 15), MaxTokens: 1}); large <- l }()
+		synctest.Wait()
+		go func() { l, _ := s.Admit(t.Context(), Request{Tokens: tokens(1, 3), MaxTokens: 1}); small <- l }()
+		synctest.Wait()
+		select {
+		case <-small:
+			t.Fatal("overtaken")
+		default:
+		}
+		holder.End(CauseStop, nil)
+		l := <-large
+		l.End(CauseStop, nil)
+		l = <-small
+		l.End(CauseStop, nil)
+		p.Close()
+	})
+}
+
+// The first terminal cause wins, whoever gives it, and stays readable.
+func TestFirstCauseWins(t *testing.T) {
+	p, _ := testPool(t, 8, nil)
+	s := session(t, p, "a")
+	l := admitted(t, s, tokens(1, 6), 2)
+	cause := errors.New("the first")
+	if c, err := l.End(CauseFailed, cause); c != CauseFailed || err != cause {
+		t.Fatal(c, err)
+	}
+	other := admitted(t, s, tokens(1, 6), 2) // takes the slot
+	for _, late := range []Cause{CauseStop, CauseLength, CauseCancelled} {
+		if c, err := l.End(late, nil); c != CauseFailed || err != cause {
+			t.Fatalf("%v overwrote it: %v, %v", late, c, err)
+		}
+	}
+	if c, err := l.Cause(); c != CauseFailed || err != cause {
+		t.Fatal(c, err)
+	}
+	if c, _ := other.Cause(); c != CauseNone {
+		t.Fatalf("the slot's next request got %v", c)
+	}
+	other.End(CauseStop, nil)
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	good := Config{Pages: 9, PageSize: 4, Context: 32, Queue: 1, QueueWait: time.Second}
+	for field, spoil := range map[string]func(*Config){
+		"Pages":     func(c *Config) { c.Pages = 1 },
+		"PageSize":  func(c *Config) { c.PageSize = 6 },
+		"Context":   func(c *Config) { c.Context = 1 },
+		"Slack":     func(c *Config) { c.Slack = -1 },
+		"Admission": func(c *Config) { c.Admission = 2 },
+		"Queue":     func(c *Config) { c.Queue = -1 },
+		"QueueWait": func(c *Config) { c.QueueWait = 0 },
+	} {
+		c := good
+		spoil(&c)
+		var e *FieldError
+		if _, err := New(c, newTagStore(9, 4)); !errors.As(err, &e) || e.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	var e *FieldError
+	p, _ := testPool(t, 8, nil)
+	s := session(t, p, "a")
+	for _, r := range []Request{{}, {Tokens: tokens(1, 1)}, {MaxTokens: 1}, {Tokens: tokens(1, 1), MaxTokens: -1}} {
+		if _, err := s.Admit(t.Context(), r); !errors.As(err, &e) {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}
+
+// Whatever was freed is scrubbed before it is leased again: a store that
+// poisons never shows an old row.
+func TestFreedPagesAreScrubbed(t *testing.T) {
+	p, store := testPool(t, 4, nil)
+	a := session(t, p, "a")
+	for i := range 6 {
+		l := admitted(t, a, tokens(1000*i, 14), 2)
+		s, err := p.Begin([]Entry{{l, 0, tokens(1000*i, 14)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range s.Arrays().Pages {
+			for _, r := range store.pages[page].rows {
+				if r != poison {
+					t.Fatalf("round %d: page %d was leased with a row of position %d", i, page, r.pos)
+				}
+			}
+		}
+		if err := store.run(s.Arrays(), func(int, int, row) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		s.Complete(results(s))
+		l.End(CauseStop, nil)
+	}
+}

@@ -200,7 +200,7 @@ func (s *searcher) events(st *state) []event {
 	}
 	for i := range st.pages {
 		if st.pages[i].state == pageScrubbing {
-			out = append(out, scrubbed{[]ref{{int32(i), st.pages[i].gen}}})
+			out = append(out, scrubbed{ref{int32(i), st.pages[i].gen}})
 		}
 		if st.pages[i].state == pageSealed {
 			out = append(out, corrupt{ref{int32(i), st.pages[i].gen}})
