@@ -183,7 +183,7 @@ func TestParseFindsMistakes(t *testing.T) {
 		{"byte missing", func(f *file) { delete(f.vocab, "A") }, "model.vocab", ""},
 		{"id twice", func(f *file) { f.vocab["AA"] = 7 }, "model.vocab", `"`},
 		{"negative id", func(f *file) { f.vocab["AA"] = -1 }, "model.vocab", `-1`},
-		{"huge id", func(f *file) { f.vocab["AA"] = 1 << 40 }, "model.vocab", `"AA"`},
+		{"huge id", func(f *file) { f.vocab["AA"] = 1 << 30 }, "model.vocab", `"AA"`},
 		{"foreign character", func(f *file) { f.token("x"); f.vocab["世"] = 256 }, "model.vocab", `"世"`},
 		{"empty token", func(f *file) { f.vocab[""] = 256 }, "model.vocab", `""`},
 		{"long token", func(f *file) { f.vocab[strings.Repeat("a", maxTokenBytes+1)] = 256 }, "model.vocab", `"aaa`},
