@@ -160,7 +160,7 @@ func (s suite) chunked(t *testing.T, sc scene) {
 	}
 	for name, layouts := range plays {
 		t.Run(name, func(t *testing.T) {
-			// The first play of all sequences with no rows poisons the pages.
+			// Poisoned once, then kept from play to play.
 			r.fillPages(layout{spans: []span{{1, 0, a, 0}, {2, 0, b, 0}}}, variation{}, pageTable(r.scene.pages, 3))
 			for _, l := range layouts {
 				l.name = name

@@ -219,14 +219,12 @@ func (v variation) content(fill func(key) []float32, name string, k key, changed
 	case !changed:
 		return row
 	case v.nan:
-		row = fillLike(row, nan)
+		row = fill(len(row), nan)
 		row[0] = posInf
 		return row
 	}
 	return normal(source("changed "+name, k.seq, k.pos), len(row), 2)
 }
-
-func fillLike(row []float32, v float32) []float32 { return fill(len(row), v) }
 
 // ids gives each key its input id.
 func (r *rig) ids(v variation) func(key) int32 {
