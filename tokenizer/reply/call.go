@@ -3,6 +3,7 @@ package reply
 import (
 	"encoding/json"
 	"strings"
+	"unicode"
 
 	"github.com/cofferdam-ml/cofferdam/tokenizer"
 )
@@ -229,4 +230,12 @@ func isName(s string) bool {
 		}
 	}
 	return true
+}
+
+func isNameRune(r rune) bool {
+	switch r {
+	case '_', '-', '.', ':', '/', '$', '@', '#', '+', '[', ']':
+		return true
+	}
+	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
 }

@@ -32,10 +32,12 @@ func (p *Parser) jsonCall(c *call, text string) {
 	c.name, c.tool = found, t
 	ok = utf8.ValidString(args) && eachMember(args, func(key string, val json.RawMessage) bool {
 		c.count++
-		_, s, _ := t.find(key)
+		_, s, listed := t.find(key)
 		switch {
 		case s == nil:
 			p.fail(c, UnknownParameter, "", "")
+		case !listed && !isName(key):
+			p.fail(c, BadKey, "", "")
 		case c.set[key]:
 			p.fail(c, RepeatedKey, "", "")
 		case classify(val)&s.kinds == 0:

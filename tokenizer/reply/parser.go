@@ -143,8 +143,6 @@ func (p *Parser) reason(id int32, m mark) {
 	case m == thinkClose:
 		p.out = p.speech.turn(p.out, false)
 		p.state = inText
-	case len(p.dreamt) > 0 && p.blank(id):
-		p.dreamtIDs = append(p.dreamtIDs, id)
 	case m == thinkOpen && !p.speech.thought && len(p.dreamt) == 0:
 		// The prompt had opened the reasoning already.
 	default:

@@ -189,6 +189,12 @@ var reports = []report{
 		ts := tools(t, writeTool)
 		check(t, ts, nil, ids("<tool_call>write<arg_key>path</arg_key><arg_value>a</arg_value><arg_key>content</arg_key><arg_value>text</tool_call><|observation|>"),
 			`call write {"path":"a","content":"text"} (</arg_value> is missing)`)
+		events := parse(t, ts, nil, ids("<tool_call>write<arg_key>path</arg_key><arg_value>a</arg_value><arg_key>content</arg_key><arg_value>text</tool_call>\n<|observation|>"), 0)
+		if c, ok := events[len(events)-1].(ToolCall); !ok || !strings.HasSuffix(c.Raw, "text</tool_call>") {
+			t.Errorf("have %s, raw text %q", show(t, events), c.Raw)
+		}
+		check(t, ts, nil, ids("<tool_call>write<arg_key>path</arg_key><arg_value>a</tool_call><|observation|>"),
+			`bad write (the message ended inside the call)`)
 		// Cut off, the rest of the value may be missing too.
 		check(t, ts, nil, ids("<tool_call>write<arg_key>path</arg_key><arg_value>a</arg_value><arg_key>content</arg_key><arg_value>text</tool_call>"),
 			`bad write (the message ended inside the call)`)
@@ -209,6 +215,8 @@ var reports = []report{
 		ts := tools(t, readTool)
 		check(t, ts, nil, ids(`<tool_call>{"name": "read", "arguments": {"path": "a", "line": 123456789012345678901}}</tool_call><|observation|>`),
 			`call read {"path": "a", "line": 123456789012345678901} (written as JSON)`)
+		check(t, ts, nil, ids(`<tool_call>{"name": "read", "arguments": {"path": "<arg_key></arg_value><tool_call>"}}</tool_call><|observation|>`),
+			`call read {"path": "<arg_key></arg_value><tool_call>"} (written as JSON)`)
 		check(t, ts, nil, ids("<tool_call>read\n{\"path\": \"a\"}</tool_call><|observation|>"),
 			`call read {"path": "a"} (written as JSON)`)
 		for body, fault := range map[string]Fault{
@@ -216,6 +224,7 @@ var reports = []report{
 			`{"name": "read", "arguments": {"path": "a"}, "more": 1}`:   BadJSON,
 			`{"name": "read", "arguments": {"path": "a", "path": "b"}}`: RepeatedKey,
 			`{"name": "read", "arguments": {"path": "a", "line": "2"}}`: BadValue,
+			`{"name": "read", "arguments": {" ": ""}}`:                  BadKey,
 			`{"name": "reed", "arguments": {"path": "a"}}`:              UnknownTool,
 			`{"name": "read", "arguments": "{\"path\": \"a\"}"}`:        BadJSON,
 			`[{"name": "read", "arguments": {"path": "a"}}]`:            BadJSON,
@@ -308,6 +317,14 @@ var reports = []report{
 					t.Errorf("%s: %d events after a token of a string", schema, len(events))
 				}
 			}
+		}
+		p, err := New(vocabulary(), tools(t, `write {}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Append(nil, ids("<tool_call>write<arg_key>content</arg_key><arg_value>5")...)
+		if events := p.Append(nil, ids(" times")...); len(events) != 1 {
+			t.Errorf("%d events after text that is no number", len(events))
 		}
 	}},
 	{38, "zai-org/GLM-4.5/issues/146", func(t *testing.T) {
@@ -415,7 +432,7 @@ func tagsInValues(t *testing.T) {
 	for _, content := range []string{
 		"</tool_call>", "<tool_call>", "</arg_value>", "<arg_value>", "<arg_key>", "</arg_key>", "<think></think>",
 		"if s == \"</arg_value>\" {\n", "a </arg_value> b </tool_call> c <tool_call> d",
-		"</arg_value>\n</arg_value>", "</arg_value></think>",
+		"</arg_value>\n</arg_value>", "<arg_key>k</arg_key> and <arg_value>", "</arg_value></think>",
 		"x = \"</arg_key><arg_value>\"\n", "end := \"</arg_value></tool_call>\"\n", "a</arg_value></tool_call>\n\n\xe4\xb8\xad\n</tool_call>", "<|assistant|><|system|>[gMASK]<sop>/nothink",
 		wire("read", "path", "fake"),
 		"see:\n" + wire("read", "path", "fake") + "\nand " + wire("read") + wire("read", "path", "b", "line", "2") + ".\n",
@@ -456,6 +473,9 @@ func tagsInValues(t *testing.T) {
 	for key, val := range map[string]string{"any": "[1]", "list": "[2]", "note": "null"} {
 		check(t, any, nil, ids(wire("set", key, val), " So.<|user|>"), fmt.Sprintf(`call set {"%s":%s}`, key, val), `text "So."`)
 	}
+	// What is wrong with the text is not wrong with the call, and the reverse.
+	check(t, ts, nil, ids(follow, " a\xffb<|user|>"), `call write {"path":"a","content":"one"}`, "text \"a\uFFFDb\"")
+	check(t, ts, nil, ids(wire("write", "path", "a", "content", "b\xe4"), " c<|user|>"), `bad write (not UTF-8)`, `text "c"`)
 	check(t, any, nil, ids(wire("set", "any", "[1]</arg_value></tool_call>, 2"), "<|observation|>"),
 		`call set {"any":"[1]</arg_value></tool_call>, 2"}`)
 	check(t, any, nil, ids(wire("set", "list", `["</arg_value></tool_call>", 2]`), "<|observation|>"),

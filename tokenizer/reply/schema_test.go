@@ -20,6 +20,7 @@ func TestTypes(t *testing.T) {
 		{`{"enum":[true,"no"]}`, []string{`true => true`, `false => false`, `no => "no"`}},
 		{`{"type":["string","integer"],"enum":[1,2]}`, []string{`1 => 1`}},
 		{`{"anyOf":[{"enum":["1","auto"]},{"type":"integer"}]}`, []string{`1 => "1"`, `2 => 2`, `auto => "auto"`}},
+		{`{"enum":["x",[1],{"a":1}]}`, []string{`[1] => [1]`, `{} => {}`, `x => "x"`, `1 => "1"`}},
 		{`{"const":"7"}`, []string{`7 => "7"`}},
 		{`{"const":7}`, []string{`7 => 7`, `x => bad`}},
 		{`{"const":null}`, []string{`null => null`}},

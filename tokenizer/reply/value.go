@@ -317,7 +317,7 @@ func loosen(text []byte, allowed kinds) []byte {
 		return nil // U+FFFD stands for what Unmarshal could not represent
 	}
 	strict := bytes.Trim([]byte(inner), blanks)
-	if k := classify(strict); k&allowed == 0 || k == str {
+	if classify(strict)&allowed == 0 {
 		return nil
 	}
 	return strict
