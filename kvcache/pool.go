@@ -91,7 +91,7 @@ func (p *Pool) apply(e event) (effects, error) {
 	}
 	for _, r := range fx.verify {
 		if p.core.known(r) && p.store.Sum(int(r.page)) != p.core.s.pages[r.page].sum {
-			p.flaws++
+			p.flaw(nil, stale(none, "the bytes that were sealed", "others"))
 			p.apply(corrupt{r})
 		}
 	}

@@ -434,3 +434,34 @@ func TestFreedPagesAreScrubbed(t *testing.T) {
 		l.End(CauseStop, nil)
 	}
 }
+
+// Closing ends the wait of requests that were never admitted.
+func TestCloseEndsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := testPool(t, 4, func(c *Config) { c.Queue, c.QueueWait = 10, time.Minute })
+		holder := admitted(t, session(t, p, "a"), tokens(1, 15), 1)
+		a, b := session(t, p, "a"), session(t, p, "b")
+		wait := func(s *Session) chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := s.Admit(t.Context(), Request{Tokens: tokens(1, 15), MaxTokens: 1})
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		inA, inB := wait(a), wait(b)
+		a.Close()
+		if err := <-inA; !errors.Is(err, ErrSessionClosed) {
+			t.Error(err)
+		}
+		p.Close()
+		if err := <-inB; !errors.Is(err, ErrPoolClosed) {
+			t.Error(err)
+		}
+		if c, err := holder.End(CauseStop, nil); c != CauseClosed || !errors.Is(err, ErrPoolClosed) {
+			t.Error(c, err)
+		}
+		p.Close()
+	})
+}

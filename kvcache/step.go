@@ -98,7 +98,7 @@ func (p *Pool) Begin(entries []Entry) (*Step, error) {
 func (p *Pool) sift(entries []Entry, s *Step) []feed {
 	if p.cfg.Admission == Clamp {
 		for _, e := range entries {
-			if e.Lease.pool == p && e.Lease.live() != nil {
+			if e.Lease != nil && e.Lease.pool == p && e.Lease.live() != nil {
 				p.apply(grow{e.Lease.id, len(e.Tokens)})
 			}
 		}
@@ -119,7 +119,7 @@ func (p *Pool) sift(entries []Entry, s *Step) []feed {
 // that were admitted: a cut or swapped prompt never runs.
 func (p *Pool) may(e Entry) error {
 	l := e.Lease
-	if l.pool != p {
+	if l == nil || l.pool != p {
 		return &IntegrityError{Kind: ErrBinding, Position: e.At, Want: "a request of this pool", Have: "one of another"}
 	}
 	if l.cause != CauseNone {

@@ -35,6 +35,7 @@ func TestBeginRefuses(t *testing.T) {
 		{"other tokens than admitted", Entry{l, 0, tokens(2, 3)}, ErrBinding},
 		{"more than reserved", Entry{l, 0, tokens(1, 11)}, ErrContextExceedsModel},
 		{"nothing", Entry{l, 0, nil}, ErrContextExceedsModel},
+		{"no request", Entry{nil, 0, tokens(1, 6)}, ErrBinding},
 		{"another pool's", Entry{admitted(t, session(t, q, "a"), tokens(1, 6), 4), 0, tokens(1, 6)}, ErrBinding},
 	} {
 		if err := refusedOne(t, p, c.e); !errors.Is(err, c.want) {
