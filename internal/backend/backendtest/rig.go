@@ -213,8 +213,8 @@ func (v variation) hides(k key) bool {
 }
 
 // content is what a row holds before the step under a variation.
-func (v variation) content(fill func(key) []float32, name string, k key, changed bool) []float32 {
-	row := fill(k)
+func (v variation) content(usual func(key) []float32, name string, k key, changed bool) []float32 {
+	row := usual(k)
 	switch {
 	case !changed:
 		return row
