@@ -30,7 +30,9 @@
 // checked 0 <= p <= position of the row inside the operation that uses it: a
 // stale or poisoned list fails its row and is never followed. An operation
 // overwrites every element it later reads, so nothing is carried in scratch
-// from one step to the next. A failed row fails alone. KV bytes exported by one
+// from one step to the next. A NaN in a visible key fails the row and is never
+// skipped, so poison cannot hide; a row with too few usable experts fails too. A
+// failed row fails alone. KV bytes exported by one
 // backend import into any other.
 //
 // # Caveats

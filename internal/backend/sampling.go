@@ -2,6 +2,8 @@ package backend
 
 // Sampling says how one out row is adjusted and sampled.
 //
+// Ids outside the vocabulary are ignored; mask words past the end allow nothing.
+//
 // AdjustLogits works on l in this order: repetition penalty (l > 0: l / r, else
 // l * r) for every id in Counts; then l -= Presence + Frequency * count for those
 // with a count above zero; then l += bias; then ids outside Mask become -inf.
@@ -23,7 +25,8 @@ type Sampling struct {
 	Bias                            []TokenBias
 	Mask                            []uint64 // bit i%64 of word i/64 allows id i; nil: all
 
-	// Top is how many of the most likely ids to report. Log-probabilities are
+	// Top is how many of the most likely ids to report; ids that cannot be sampled
+	// are left out. Log-probabilities are
 	// those of softmax(l) after AdjustLogits, before temperature and truncation.
 	Top int32
 }

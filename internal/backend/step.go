@@ -27,7 +27,7 @@ type Step struct {
 	PageTag []uint64 // [S, Stride] tag that the page must carry
 	Stride  int
 
-	Out      []int32    // [O] rows whose logits are wanted
+	Out      []int32    // [O] rows whose logits are wanted; may repeat or be padding
 	Sampling []Sampling // [O], or empty: nothing is sampled
 
 	// Abort, when set, may be raised by anyone while the step runs; workers
@@ -54,7 +54,7 @@ func (e *StepError) Error() string {
 
 // Check reports the first breach of the contract: lengths, positions, and page
 // numbers outside [0, spec.Pages) for positions that the step reaches. vocab is
-// the number of embedding rows.
+// the number of embedding rows; a program without Embed leaves ids unbounded.
 func (s *Step) Check(spec PageSpec, vocab int) error {
 	rows, seqs := s.Rows(), s.Seqs()
 	for _, f := range []struct {

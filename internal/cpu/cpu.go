@@ -33,6 +33,7 @@ type Backend struct {
 	alive  []bool  // the same by row
 	starts uint64
 	result backend.Result
+	found  []backend.Health // by out row, before it is put together
 	done   chan struct{}
 	busy   bool
 	closed bool

@@ -47,18 +47,30 @@ func (b *Backend) runLogits(op *backend.Logits) {
 			}
 		}
 	})
-	b.pool.run(len(s.Out), func(_ *worker, i int) {
-		r := s.Out[i]
-		if !b.alive[r] {
-			return
-		}
+	b.eachOut(func(i int) backend.Health {
 		for _, v := range dst.row(int32(i), head.Rows)[:min(op.Valid, head.Rows)] {
 			if !finite(v) {
-				b.result.Health[r] |= backend.NonFinite
-				return
+				return backend.NonFinite
 			}
 		}
+		return 0
 	})
+}
+
+// eachOut runs f for every out row that takes part and has not failed, and notes
+// what it finds. Out rows may repeat, so the notes are put together afterwards.
+func (b *Backend) eachOut(f func(i int) backend.Health) {
+	s := b.step
+	found := grow(&b.found, len(s.Out))
+	clear(found)
+	b.pool.run(len(s.Out), func(_ *worker, i int) {
+		if r := s.Out[i]; b.alive[r] && b.result.Health[r] == 0 {
+			found[i] = f(i)
+		}
+	})
+	for i, h := range found {
+		b.result.Health[s.Out[i]] |= h
+	}
 }
 
 func (b *Backend) runAdjustLogits(op *backend.AdjustLogits) {

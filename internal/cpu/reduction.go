@@ -15,9 +15,10 @@ const (
 	keyBlock = 64
 )
 
-// dot is the reduction of every product with f32 activations. It rounds each
-// product, the explicit conversion forbids fusing, so that all architectures
-// agree on its bits.
+// dot is the reduction of every product with f32 activations. Assembly will fuse
+// multiplication and addition; this twin cannot (Go has no f32 FMA) and rounds
+// each product. The explicit conversion forbids the compiler to fuse where it
+// could, so that all architectures agree on the twin's bits.
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	for len(a) >= lanes && len(b) >= lanes {

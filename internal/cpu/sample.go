@@ -10,22 +10,19 @@ import (
 
 func (b *Backend) runSample(op *backend.Sample) {
 	m, s := b.mat(op.L), b.step
-	b.pool.run(len(s.Sampling), func(_ *worker, i int) {
-		r := s.Out[i]
-		if !b.alive[r] || b.result.Health[r] != 0 {
-			return
-		}
+	if len(s.Sampling) == 0 {
+		return
+	}
+	b.eachOut(func(i int) backend.Health {
 		l := m.row(int32(i), m.stride)
 		for _, x := range l {
 			if !finite(x) && x != negInf { // a bias can do that
-				b.result.Health[r] |= backend.NonFinite
-				return
+				return backend.NonFinite
 			}
 		}
 		id, ok := sample(l, &s.Sampling[i])
 		if !ok {
-			b.result.Health[r] |= backend.NothingAllowed
-			return
+			return backend.NothingAllowed
 		}
 		logSum := logSumExp(l)
 		b.result.ID[i] = id
@@ -33,6 +30,7 @@ func (b *Backend) runSample(op *backend.Sample) {
 		if n := min(int(s.Sampling[i].Top), len(l)); n > 0 {
 			b.result.Top[i] = top(l, n, logSum)
 		}
+		return 0
 	})
 }
 
