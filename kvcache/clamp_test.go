@@ -121,6 +121,35 @@ func TestNoVictimEndsAsContext(t *testing.T) {
 	b.End(CauseStop, nil)
 }
 
+// While a step of somebody else is in flight, nobody is sure that there is no
+// room: the growing request neither ends nor runs.
+func TestGrowingWaitsForStepsInFlight(t *testing.T) {
+	p, store := testPool(t, 8, clamp)
+	s := session(t, p, "a")
+	a, b := admitted(t, s, tokens(100, 8), 24), admitted(t, s, tokens(200, 8), 24)
+	prefill(t, p, store, a)
+	prefill(t, p, store, b)
+	decode(t, p, store, b, tokens(300, 7)...)
+	decode(t, p, store, a, tokens(400, 8)...)
+	p.core.lease(a.id).requeued = true // it gives way no more
+	flight, _ := p.Begin([]Entry{{b, 15, []int32{1}}})
+	var e *ExhaustedError
+	if err := refusedOne(t, p, Entry{a, 16, []int32{1}}); !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	if c, _ := a.Cause(); c != CauseNone {
+		t.Fatalf("ended as %v", c)
+	}
+	flight.Abort()
+	st, _ := p.Begin([]Entry{{a, 16, []int32{1}}})
+	if len(st.Refused()) != 0 || p.core.lease(b.id).phase != phaseWaiting {
+		t.Fatalf("after the step: %+v", st.Refused())
+	}
+	st.Abort()
+	a.End(CauseStop, nil)
+	b.End(CauseStop, nil)
+}
+
 // A requeued request waits ahead of everybody, and no longer than QueueWait.
 func TestReadmitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -121,8 +121,8 @@ func (e admit) on(c *core) error {
 }
 
 // grow promises the pages of the next rows. If none can be promised, the
-// youngest request that has not yet given way is requeued; if that cannot
-// help, the growing one ends as context.
+// youngest request that has not yet given way and is in no step is requeued;
+// if nobody can ever give way, the growing one ends as context.
 func (e grow) on(c *core) error {
 	l := c.lease(e.id)
 	if l == nil || l.phase != phaseLive || l.step != 0 {
@@ -138,6 +138,9 @@ func (e grow) on(c *core) error {
 	more := c.pagesFor(int32(rows)) - int32(len(l.table)) - l.reserved
 	for more > 0 && c.room() < more {
 		victim := c.youngest()
+		if victim == none && c.flying() {
+			return errNoRoom // who is in a step may end or give way after it
+		}
 		if victim == none || victim == e.id.slot && c.alone(victim) {
 			c.finish(e.id.slot, CauseContext)
 			return nil
@@ -168,6 +171,11 @@ func (c *core) youngest() int32 {
 		}
 	}
 	return found
+}
+
+// flying reports whether somebody's pages are held at this moment.
+func (c *core) flying() bool {
+	return slices.ContainsFunc(c.s.leases, func(l lease) bool { return l.held() > 0 })
 }
 
 // alone reports whether nobody else owns pages.

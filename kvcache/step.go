@@ -17,8 +17,10 @@ type Entry struct {
 // Refusal is an entry that is not in the step.
 type Refusal struct {
 	Lease *Lease
-	// Err is ErrRequeued (see [Lease.Readmit]), the error of the terminal
-	// cause, ErrEnded, or an *IntegrityError or *ContextError of the entry.
+	// Err is the error of the terminal cause, or ErrEnded if it has none;
+	// ErrRequeued, see [Lease.Readmit]; an *ExhaustedError under Clamp while
+	// other steps hold the pages it needs: enter it again after them; or the
+	// *IntegrityError or *ContextError of an entry that must not run.
 	Err error
 }
 
@@ -96,16 +98,22 @@ func (p *Pool) Begin(entries []Entry) (*Step, error) {
 // sift separates the entries that can run. Growing one may requeue another, so
 // all grow before any is judged.
 func (p *Pool) sift(entries []Entry, s *Step) []feed {
+	stuck := make([]bool, len(entries))
 	if p.cfg.Admission == Clamp {
-		for _, e := range entries {
+		for i, e := range entries {
 			if e.Lease != nil && e.Lease.pool == p && e.Lease.live() != nil {
-				p.apply(grow{e.Lease.id, len(e.Tokens)})
+				_, err := p.apply(grow{e.Lease.id, len(e.Tokens)})
+				stuck[i] = err == errNoRoom
 			}
 		}
 	}
 	var feeds []feed
-	for _, e := range entries {
-		if err := p.may(e); err != nil {
+	for i, e := range entries {
+		err := p.may(e)
+		if stuck[i] && e.Lease.live() != nil {
+			err = p.exhausted(e.Lease)
+		}
+		if err != nil {
 			s.refused = append(s.refused, Refusal{e.Lease, p.flaw(e.Lease, err)})
 			continue
 		}
