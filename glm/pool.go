@@ -110,8 +110,9 @@ func (m *Model) NewKVPool(c PoolConfig) (*KVPool, error) {
 	if err != nil {
 		return nil, &DeviceError{Op: "map KV memory", Name: fmt.Sprintf("%d pages of %d bytes", spec.Pages, spec.PageBytes()), Err: err}
 	}
-	for i := range spec.Pages { // touches every byte, so that it is there now or never
-		pages.Scrub(i)
+	pages.Scrub(kvcache.NullPage)
+	for i := kvcache.NullPage + 1; i < spec.Pages; i++ { // touches every byte, so that it is there now or never
+		scrub(pages, i)
 	}
 	cache, err := kvcache.New(cfg, store{pages})
 	if err != nil {
@@ -275,10 +276,13 @@ func (p *KVPool) shut(why error) error {
 type store struct{ pages backend.Pages }
 
 func (s store) SetTag(page int, tag uint64)        { s.pages.SetTag(page, tag) }
-func (s store) Scrub(pages ...int)                 { s.pages.Scrub(pages...) }
+func (s store) Scrub(pages ...int)                 { scrub(s.pages, pages...) }
 func (s store) Export(dst []byte, page int) []byte { return s.pages.Export(dst, page) }
 func (s store) Import(page int, data []byte) error { return s.pages.Import(page, data) }
 func (s store) Sum(page int) uint64                { return s.pages.Sum(page) }
+
+// scrub makes pages unreadable. Tests poison them as well.
+var scrub = backend.Pages.Scrub
 
 // audit writes kvcache's records as structured log records.
 func audit(h slog.Handler) func(kvcache.Record) {

@@ -1,0 +1,69 @@
+package glm
+
+import (
+	"bytes"
+
+	"github.com/cofferdam-ml/cofferdam/internal/backend"
+)
+
+// Freed pages are poisoned in tests: who reads a row that nobody wrote gets a
+// NaN, which fails the row, where zeros would pass for small numbers.
+func init() {
+	scrub = func(p backend.Pages, pages ...int) {
+		p.Scrub(pages...)
+		nan := bytes.Repeat([]byte{0xff}, p.Spec().PageBytes()) // in every format
+		for _, i := range pages {
+			if err := p.Import(i, nan); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
+// Watch stands between a model and its device. It sees every step, and holds
+// the device to its contract: what a step left behind is gone at the next.
+type Watch struct {
+	backend.Backend
+	Begin func(*backend.Step, backend.Pages) // before a step starts
+	End   func(*backend.Step, *backend.Result)
+	step  *backend.Step
+	last  *backend.Result
+}
+
+// Watch puts w in place; before the first pool.
+func (m *Model) Watch(w *Watch) {
+	w.Backend, m.device = m.device, w
+}
+
+func (w *Watch) Start(p backend.Program, s *backend.Step, pages backend.Pages) error {
+	if r := w.last; r != nil {
+		for i := range r.ID {
+			r.ID[i], r.LogProb[i] = -7, -7
+			for j := range r.Top[i] {
+				r.Top[i][j] = backend.TokenProb{ID: -7}
+			}
+		}
+		for i := range r.Tag {
+			r.Tag[i], r.Session[i] = 0, 0
+		}
+		for i := range r.Health {
+			r.Health[i] = 0xff
+		}
+	}
+	if w.Begin != nil {
+		w.Begin(s, pages)
+	}
+	w.step = s
+	return w.Backend.Start(p, s, pages)
+}
+
+func (w *Watch) Wait() (*backend.Result, error) {
+	r, err := w.Backend.Wait()
+	if w.last = r; r != nil && w.End != nil {
+		w.End(w.step, r)
+	}
+	return r, err
+}
+
+// Check counts the pool's pages against its invariants.
+func (p *KVPool) Check() error { return p.cache.Check() }
