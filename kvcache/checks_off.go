@@ -2,5 +2,6 @@
 
 package kvcache
 
-// checkEveryEvent is set by this package's tests.
+// checkEveryEvent makes new pools check their invariants after every event, as
+// this package's tests do.
 var checkEveryEvent = false

@@ -2,6 +2,6 @@
 
 package kvcache
 
-// checkEveryEvent stops the program at the first event after which an
-// invariant does not hold.
+// checkEveryEvent makes new pools stop the program at the first event after
+// which an invariant does not hold.
 var checkEveryEvent = true

@@ -82,9 +82,11 @@ func TestReadmitKeepsThePrompt(t *testing.T) {
 	old, young := admitted(t, s, tokens(100, 8), 24), admitted(t, s, tokens(200, 8), 24)
 	prefill(t, p, store, old)
 	prefill(t, p, store, young)
-	if _, err := p.Begin([]Entry{{old, 8, tokens(300, 16)}}); err != nil {
+	st, err := p.Begin([]Entry{{old, 8, tokens(300, 16)}})
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer st.Abort()
 	var e *FieldError
 	for _, bad := range [][]int32{tokens(200, 7), tokens(201, 8), nil} {
 		if err := young.Readmit(t.Context(), bad); !errors.As(err, &e) {
@@ -95,7 +97,6 @@ func TestReadmitKeepsThePrompt(t *testing.T) {
 	if err := young.Readmit(t.Context(), tokens(200, 8)); !errors.Is(err, ErrEnded) {
 		t.Fatal(err)
 	}
-	p.core.apply(abort{p.core.lease(old.id).step})
 }
 
 // Nobody left to give way: the request ends as context, with its output so far.
@@ -105,9 +106,11 @@ func TestNoVictimEndsAsContext(t *testing.T) {
 	a, b := admitted(t, s, tokens(100, 8), 24), admitted(t, s, tokens(200, 8), 24)
 	prefill(t, p, store, a)
 	prefill(t, p, store, b)
-	for i := range p.core.s.leases {
-		p.core.s.leases[i].requeued = true
-	}
+	inside(p, func(c *core) {
+		for i := range c.s.leases {
+			c.s.leases[i].requeued = true
+		}
+	})
 	decode(t, p, store, b, tokens(300, 8)...)
 	decode(t, p, store, a, tokens(400, 8)...)
 	st, _ := p.Begin([]Entry{{a, 16, []int32{1}}, {b, 16, []int32{1}}})
@@ -131,7 +134,7 @@ func TestGrowingWaitsForStepsInFlight(t *testing.T) {
 	prefill(t, p, store, b)
 	decode(t, p, store, b, tokens(300, 7)...)
 	decode(t, p, store, a, tokens(400, 8)...)
-	p.core.lease(a.id).requeued = true // it gives way no more
+	inside(p, func(c *core) { c.lease(a.id).requeued = true }) // it gives way no more
 	flight, _ := p.Begin([]Entry{{b, 15, []int32{1}}})
 	var e *ExhaustedError
 	if err := refusedOne(t, p, Entry{a, 16, []int32{1}}); !errors.As(err, &e) {
@@ -142,9 +145,11 @@ func TestGrowingWaitsForStepsInFlight(t *testing.T) {
 	}
 	flight.Abort()
 	st, _ := p.Begin([]Entry{{a, 16, []int32{1}}})
-	if len(st.Refused()) != 0 || p.core.lease(b.id).phase != phaseWaiting {
-		t.Fatalf("after the step: %+v", st.Refused())
-	}
+	inside(p, func(c *core) {
+		if len(st.Refused()) != 0 || c.lease(b.id).phase != phaseWaiting {
+			t.Fatalf("after the step: %+v", st.Refused())
+		}
+	})
 	st.Abort()
 	a.End(CauseStop, nil)
 	b.End(CauseStop, nil)

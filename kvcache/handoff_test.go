@@ -42,6 +42,12 @@ func accepted(t *testing.T, pre *Pool, store *tagStore, tenant string, ticket Ti
 	return l
 }
 
+// firstPage is what a writer has read of a request and not yet written.
+func firstPage(p *Pool, store *tagStore, l *Lease) (data []byte) {
+	inside(p, func(c *core) { data = store.Export(nil, int(c.lease(l.id).table[0].page)) })
+	return data
+}
+
 func TestHandOff(t *testing.T) {
 	for _, sums := range []bool{false, true} {
 		for _, tenant := range []string{"acme", ""} {
@@ -137,7 +143,7 @@ func TestCommitCountsRowsThatArrived(t *testing.T) {
 	prompt := tokens(1, 10)
 	l, ticket := remote(t, dec, "acme", prompt)
 	from := accepted(t, pre, preStore, "acme", ticket, prompt)
-	page := preStore.Export(nil, int(pre.core.lease(from.id).table[0].page))
+	page := firstPage(pre, preStore, from)
 	if err := dec.receive(ticket, ticket.pages[0], 4, page); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +167,7 @@ func TestLateWriteIsRefused(t *testing.T) {
 	if st := dec.Stats(); st.Quarantined != 2 {
 		t.Fatalf("%+v", st)
 	}
-	page := preStore.Export(nil, int(pre.core.lease(from.id).table[0].page))
+	page := firstPage(pre, preStore, from)
 	if err := dec.receive(ticket, ticket.pages[0], 4, page); !errors.Is(err, ErrStalePage) {
 		t.Fatalf("a write after the end: %v", err)
 	}

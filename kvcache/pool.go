@@ -28,6 +28,7 @@ type Pool struct {
 	closing  bool
 	closed   chan struct{} // the janitor is gone, every page scrubbed
 	flaws    int           // integrity errors
+	checked  bool          // invariants after every event
 }
 
 // scrubBatch bounds the pages of one Store.Scrub, hence how long a step can
@@ -52,6 +53,7 @@ func New(cfg Config, store Store) (*Pool, error) {
 		sessions: map[uint64]*Session{},
 		peers:    map[uint64]Nonce{},
 		closed:   make(chan struct{}),
+		checked:  checkEveryEvent,
 	}
 	rand.Read(p.key[:])
 	p.changed = sync.NewCond(&p.mu)
@@ -72,7 +74,7 @@ func (p *Pool) Limits() Limits {
 // but scrubbing is quick and is done here, under the lock.
 func (p *Pool) apply(e event) (effects, error) {
 	fx, err := p.core.apply(e)
-	if checkEveryEvent {
+	if p.checked {
 		if broken := p.core.check(); broken != nil {
 			panic(broken)
 		}

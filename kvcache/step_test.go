@@ -82,12 +82,17 @@ func TestBeginChecksEveryPage(t *testing.T) {
 		p, store := testPool(t, 8, nil)
 		l := admitted(t, session(t, p, "a"), tokens(1, 10), 4)
 		prefill(t, p, store, l)
-		whole := p.core.s.clone()
-		checkEveryEvent = false
-		c.mar(p.core, p.core.lease(l.id))
+		var whole state
+		inside(p, func(core *core) {
+			whole = core.s.clone()
+			p.checked = false
+			c.mar(core, core.lease(l.id))
+		})
 		err := refusedOne(t, p, Entry{l, 10, []int32{1}})
-		p.core.s = whole
-		checkEveryEvent = true
+		inside(p, func(core *core) {
+			core.s = whole
+			p.checked = true
+		})
 		var e *IntegrityError
 		if !errors.As(err, &e) || !errors.Is(err, c.want) || e.Position != c.at {
 			t.Errorf("%s: %v", c.name, err)
@@ -277,9 +282,11 @@ func TestTwinsMerge(t *testing.T) {
 	if st := p.Stats(); st.Shared != 2 || st.Writable != 2 {
 		t.Fatalf("%+v", st)
 	}
-	if ta, tb := p.core.lease(a.id).table, p.core.lease(b.id).table; !slices.Equal(ta[:2], tb[:2]) || ta[2] == tb[2] {
-		t.Fatalf("%v and %v", ta, tb)
-	}
+	inside(p, func(c *core) {
+		if ta, tb := c.lease(a.id).table, c.lease(b.id).table; !slices.Equal(ta[:2], tb[:2]) || ta[2] == tb[2] {
+			t.Fatalf("%v and %v", ta, tb)
+		}
+	})
 	a.End(CauseStop, nil)
 	decode(t, p, store, b, 30, 31)
 	b.End(CauseStop, nil)
@@ -293,8 +300,7 @@ func TestChecksumStopsChangedBytes(t *testing.T) {
 	s := session(t, p, "a")
 	l := admitted(t, s, tokens(1, 14), 2)
 	prefill(t, p, store, l)
-	page := p.core.lease(l.id).table[1].page
-	store.pages[page].rows[2].token++
+	inside(p, func(c *core) { store.pages[c.lease(l.id).table[1].page].rows[2].token++ })
 	_, err := s.Admit(t.Context(), Request{Tokens: tokens(1, 14), MaxTokens: 1})
 	if !errors.Is(err, ErrStalePage) {
 		t.Fatal(err)

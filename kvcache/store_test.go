@@ -139,17 +139,26 @@ func testPool(t testing.TB, pages int, change func(*Config)) (*Pool, *tagStore) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for i := range p.core.s.leases { // a test that failed in mid-step
-			if epoch := p.core.s.leases[i].step; epoch != 0 && t.Failed() {
-				p.core.apply(abort{epoch})
+		inside(p, func(c *core) { // a test that failed in mid-step
+			for i := range c.s.leases {
+				if epoch := c.s.leases[i].step; epoch != 0 && t.Failed() {
+					c.apply(abort{epoch})
+				}
 			}
-		}
+		})
 		p.Close()
 		if s := p.Stats(); s.Free != s.Pages {
 			t.Errorf("after Close: %+v", s)
 		}
 	})
 	return p, store
+}
+
+// inside looks into, or spoils, a pool's core.
+func inside(p *Pool, f func(*core)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(p.core)
 }
 
 // tokens returns n tokens that start at from.

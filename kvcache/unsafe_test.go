@@ -129,8 +129,7 @@ func prefillSide(t *testing.T, pre *Pool, store *tagStore, dec *Pool, ticket Tic
 	}
 	pre.mu.Unlock()
 	prefill(t, pre, store, l)
-	table := pre.core.lease(l.id).table
-	if err := dec.receive(ticket, ticket.pages[0], 1, store.Export(nil, int(table[0].page))); err != nil {
+	if err := dec.receive(ticket, ticket.pages[0], 1, firstPage(pre, store, l)); err != nil {
 		t.Fatal(err)
 	}
 	if cause, err := l.End(CauseLength, nil); cause != CauseLength || err != nil {
@@ -155,7 +154,7 @@ func lateWrite(t *testing.T) (leaked bool, stopped error) {
 	prefill(t, dec, decStore, fill)
 	a, ticketA := remote(t, dec, "a", promptA)
 	fromA := accepted(t, pre, preStore, "a", ticketA, promptA)
-	page := preStore.Export(nil, int(pre.core.lease(fromA.id).table[0].page))
+	page := firstPage(pre, preStore, fromA)
 	a.End(CauseCancelled, nil)
 	defer a.Quiesced()
 	defer fromA.End(CauseCancelled, nil)
