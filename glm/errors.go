@@ -116,9 +116,14 @@ func (e *DeviceError) Unwrap() []error {
 	return []error{ErrDevice, e.Err}
 }
 
-// cancelled wraps the cause of a context's end.
+// cancelled wraps the error of an ended context, and the cause if it has one of
+// its own.
 func cancelled(ctx context.Context) error {
-	return fmt.Errorf("%w: %w", ErrCanceled, context.Cause(ctx))
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", ErrCanceled, cause)
+	}
+	return fmt.Errorf("%w: %w: %w", ErrCanceled, err, cause)
 }
 
 // classes is the table of errors for those who answer over HTTP. The first line
@@ -149,14 +154,14 @@ var classes = []struct {
 }
 
 // Code returns a stable word for the kind of an error, "" for nil and
-// "internal" for one that is not of this package.
+// "internal" for one that no request can meet.
 func Code(err error) string {
 	_, code := class(err)
 	return code
 }
 
 // HTTPStatus returns the status to answer with, 200 for nil and 500 for an error
-// that is not of this package.
+// that no request can meet.
 func HTTPStatus(err error) int {
 	status, _ := class(err)
 	return status

@@ -27,7 +27,7 @@ import (
 // has all control tokens: what it says is noise, how it is run is not.
 const (
 	fixtureVocab   = 512 // more than there are tokens, as in the released models
-	fixtureContext = 16384
+	fixtureContext = 4096
 )
 
 var fixtureConfig = map[string]any{
@@ -253,8 +253,10 @@ func atRest(p *KVPool) PoolStats {
 // The rows of KV that follow are computed from the ids that it said.
 type puppet struct {
 	backend.Backend
+	turn  sync.Mutex // whoever holds it holds every step back
 	mu    sync.Mutex
 	lines []int32
+	twist func(*backend.Result) error // may spoil a result
 }
 
 // animate makes a model say what a test wants, in one generation at a time.
@@ -278,6 +280,19 @@ func (p *puppet) silent() bool {
 	return len(p.lines) == 0
 }
 
+// spoil sets what is done to results, nil for nothing.
+func (p *puppet) spoil(twist func(*backend.Result) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.twist = twist
+}
+
+func (p *puppet) Start(program backend.Program, s *backend.Step, pages backend.Pages) error {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	return p.Backend.Start(program, s, pages)
+}
+
 func (p *puppet) Wait() (*backend.Result, error) {
 	r, err := p.Backend.Wait()
 	if err != nil || r.Aborted {
@@ -290,7 +305,10 @@ func (p *puppet) Wait() (*backend.Result, error) {
 			r.ID[i], p.lines = p.lines[0], p.lines[1:]
 		}
 	}
-	return r, nil
+	if p.twist != nil {
+		err = p.twist(r)
+	}
+	return r, err
 }
 
 // speech turns text with control tokens into ids that no encoder would choose:

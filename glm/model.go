@@ -17,6 +17,7 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/decoder"
 	"github.com/cofferdam-ml/cofferdam/tokenizer"
 	"github.com/cofferdam-ml/cofferdam/tokenizer/chat"
+	"github.com/cofferdam-ml/cofferdam/tokenizer/reply"
 )
 
 // Config says how to open a model. The zero value runs on the CPU, with the
@@ -70,6 +71,7 @@ type Model struct {
 	renderer *chat.Renderer       // nil: likewise, or no template
 	vocab    int                  // ids that can be fed
 	valid    int                  // ids that can be sampled
+	reads    bool                 // the tokenizer has the tags of replies
 	identity identity
 
 	step    sync.Mutex // held while a step runs: one at a time
@@ -105,6 +107,12 @@ func Open(ctx context.Context, dir string, c Config) (*Model, error) {
 func OpenFS(ctx context.Context, fsys fs.FS, c Config) (*Model, error) {
 	if err := c.check(); err != nil {
 		return nil, err
+	}
+	if ctx == nil {
+		return nil, invalid("ctx", "is nil")
+	}
+	if fsys == nil {
+		return nil, invalid("fsys", "is nil")
 	}
 	ck, err := checkpoint.OpenFS(fsys)
 	if err != nil {
@@ -150,6 +158,9 @@ func (m *Model) load(ctx context.Context, fsys fs.FS, c Config) error {
 	if err := m.loadText(fsys, c.Template); err != nil {
 		return err
 	}
+	if e, bad := errors.AsType[*RequestError](m.defaultSampling().check(m.vocab, m.valid)); bad {
+		return &UnsupportedError{Field: "generation_config.json: " + e.Field, Value: e.Reason, Supported: "what a Request may ask for"}
+	}
 	m.device = cpu.Open(c.Threads)
 	total := m.ck.Bytes()
 	var done int64
@@ -192,7 +203,7 @@ func (m *Model) loadText(fsys fs.FS, name string) error {
 	}
 	tokens, err := tokenizer.Load(fsys)
 	if err != nil {
-		return err
+		return tokenizerError(err)
 	}
 	if tokens.Size() > m.vocab {
 		return &CheckpointError{
@@ -200,12 +211,34 @@ func (m *Model) loadText(fsys fs.FS, name string) error {
 		}
 	}
 	m.tokens, m.valid = tokens, tokens.Size()
+	_, err = reply.New(tokens, nil, nil)
+	m.reads = err == nil
 	template, err := pickTemplate(fsys, name)
 	if err != nil || template == nil {
 		return err
 	}
-	m.renderer, err = chat.New(template, tokens)
-	return err
+	if m.renderer, err = chat.New(template, tokens); err != nil {
+		return tokenizerError(err)
+	}
+	return nil
+}
+
+// tokenizerError says of a tokenizer.json what the other files' errors say.
+func tokenizerError(err error) error {
+	e := &CheckpointError{File: "tokenizer.json", Offset: -1, Want: "a readable file", Have: "an error", Err: err}
+	if u, ok := errors.AsType[*tokenizer.UnsupportedError](err); ok {
+		return &UnsupportedError{Field: "tokenizer.json: " + u.Field, Value: u.Value, Supported: u.Supported}
+	}
+	if f, ok := errors.AsType[*tokenizer.FormatError](err); ok {
+		e.Offset, e.Want, e.Have, e.Err = f.Offset, f.Want, f.Have, nil
+		if f.Field != "" {
+			e.Have += " in " + f.Field
+		}
+	}
+	if missing, ok := errors.AsType[*chat.TokenError](err); ok {
+		e.Want, e.Have, e.Err = "the added token "+missing.Token+" of template "+missing.Template, "none", nil
+	}
+	return e
 }
 
 // pickTemplate returns the named template, or the one that the checkpoint's file

@@ -240,7 +240,17 @@ func (p *KVPool) Generate(ctx context.Context, tenant string, r Request) iter.Se
 // Forget drops everything that was computed for a tenant and returns when it is
 // scrubbed. Pages that a running request still reads go when it ends.
 func (p *KVPool) Forget(ctx context.Context, tenant string) error {
-	return p.cache.Forget(ctx, tenant)
+	switch {
+	case ctx == nil:
+		return invalid("ctx", "is nil")
+	case tenant == "":
+		return invalid("tenant", "is empty: what has no tenant is forgotten with its session")
+	}
+	err := p.cache.Forget(ctx, tenant)
+	if err != nil && ctx.Err() != nil {
+		return cancelled(ctx)
+	}
+	return err
 }
 
 // Close ends every generation with ErrPoolClosed, waits for the running step

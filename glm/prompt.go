@@ -2,7 +2,11 @@ package glm
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/cofferdam-ml/cofferdam/tokenizer/chat"
 	"github.com/cofferdam-ml/cofferdam/tokenizer/reply"
@@ -23,8 +27,11 @@ func (p *prompt) given() []int32 { return p.ids[:len(p.ids)-p.forced] }
 
 // prompt checks a request and renders it.
 func (m *Model) prompt(r *Request) (*prompt, error) {
-	if err := r.check(m.vocab); err != nil {
+	if err := r.check(m.vocab, m.valid); err != nil {
 		return nil, err
+	}
+	if len(r.Stop) > 0 && !m.reads {
+		return nil, invalid("Stop", "cannot be looked for: the checkpoint has no tokenizer.json of GLM")
 	}
 	if len(r.Tokens) > 0 {
 		return &prompt{ids: slices.Clone(r.Tokens)}, nil
@@ -63,10 +70,33 @@ func declare(tools []Tool) (*reply.Tools, error) {
 		list[i] = reply.Tool{Name: t.Name, Parameters: t.Parameters}
 	}
 	declared, err := reply.NewTools(list...)
-	if err != nil {
-		return nil, invalid("Tools", "%v", err)
+	if e, ok := errors.AsType[*reply.SchemaError](err); ok {
+		field := fmt.Sprintf("tools[%d].function.", e.Tool)
+		if e.Path == "name" {
+			field += e.Path
+		} else {
+			field += "parameters" + anonymous(e.Path)
+		}
+		return nil, invalid(field, "want %s, have %s", e.Want, e.Have)
 	}
-	return declared, nil
+	return declared, err
+}
+
+// anonymous is a JSON pointer into a schema without the names in it: those are
+// part of the prompt, which no error shows.
+func anonymous(pointer string) string {
+	steps := strings.Split(pointer, "/")
+	for i, s := range steps {
+		switch s {
+		case "", "$ref", "$defs", "definitions", "properties", "additionalProperties", "items", "allOf", "anyOf", "oneOf":
+		default:
+			before := steps[max(i-1, 0)]
+			if _, err := strconv.Atoi(s); err != nil || before != "allOf" && before != "anyOf" && before != "oneOf" {
+				steps[i] = "*"
+			}
+		}
+	}
+	return strings.Join(steps, "/")
 }
 
 // force returns the ids with which a reply begins that calls a tool at once: the

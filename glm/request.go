@@ -39,7 +39,7 @@ type Sampling struct {
 	Seed        uint64  // 0: one that is drawn for the session
 
 	// Repetition divides positive and multiplies negative logits of ids in the
-	// prompt or the output; 0 or 1: none. Presence and Frequency are subtracted
+	// prompt or the output; 0 or 1: none, else 0.01 to 100. Presence and Frequency are subtracted
 	// for ids in the output, once and per occurrence.
 	Repetition, Presence, Frequency float32
 	LogitBias                       map[int32]float32
@@ -51,7 +51,7 @@ type Sampling struct {
 // maxTopLogProbs bounds what one Token carries.
 const maxTopLogProbs = 20
 
-func (s *Sampling) check(vocab int) error {
+func (s *Sampling) check(vocab, valid int) error {
 	for _, f := range []struct {
 		name     string
 		value    float32
@@ -68,12 +68,16 @@ func (s *Sampling) check(vocab int) error {
 			return invalid("Sampling."+f.name, "is %v, want %v to %v", v, f.low, f.top)
 		}
 	}
+	if s.Repetition != 0 && s.Repetition < 0.01 { // quotients would overflow
+		return invalid("Sampling.Repetition", "is %v, want 0 or 0.01 to 100", s.Repetition)
+	}
 	if s.TopK < 0 {
 		return invalid("Sampling.TopK", "is %d, want 0 or more", s.TopK)
 	}
 	if s.TopLogProbs < 0 || s.TopLogProbs > maxTopLogProbs {
 		return invalid("Sampling.TopLogProbs", "is %d, want 0 to %d", s.TopLogProbs, maxTopLogProbs)
 	}
+	banned := 0
 	for id, b := range s.LogitBias {
 		if id < 0 || int(id) >= vocab {
 			return invalid("Sampling.LogitBias", "names id %d, want 0 to %d", id, vocab-1)
@@ -81,6 +85,12 @@ func (s *Sampling) check(vocab int) error {
 		if math.IsNaN(float64(b)) || math.IsInf(float64(b), 1) {
 			return invalid("Sampling.LogitBias", "of id %d is %v", id, b)
 		}
+		if math.IsInf(float64(b), -1) && int(id) < valid {
+			banned++
+		}
+	}
+	if banned == valid {
+		return invalid("Sampling.LogitBias", "bans all %d ids", banned)
 	}
 	return nil
 }
@@ -144,7 +154,7 @@ func invalid(field, format string, args ...any) error {
 }
 
 // check looks at everything that needs no rendering.
-func (r *Request) check(vocab int) error {
+func (r *Request) check(vocab, valid int) error {
 	switch {
 	case len(r.Messages) > 0 && len(r.Tokens) > 0:
 		return invalid("Tokens", "is set beside Messages")
@@ -154,6 +164,8 @@ func (r *Request) check(vocab int) error {
 		return invalid("MaxTokens", "is %d, want 0 or more", r.MaxTokens)
 	case len(r.Tokens) > 0 && len(r.Tools) > 0:
 		return invalid("Tools", "is set beside Tokens")
+	case len(r.Tokens) > 0 && r.Effort != EffortDefault:
+		return invalid("Effort", "is set beside Tokens")
 	}
 	for i, id := range r.Tokens {
 		if id < 0 || int(id) >= vocab {
@@ -169,7 +181,7 @@ func (r *Request) check(vocab int) error {
 		return err
 	}
 	if r.Sampling != nil {
-		return r.Sampling.check(vocab)
+		return r.Sampling.check(vocab, valid)
 	}
 	return nil
 }

@@ -49,6 +49,10 @@ func newSession(p *KVPool, c SessionConfig, inner *kvcache.Session) *Session {
 // waiting for the computation.
 func (s *Session) Generate(ctx context.Context, r Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		if ctx == nil {
+			yield(nil, invalid("ctx", "is nil"))
+			return
+		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		if err := s.acquire(cancel); err != nil {
@@ -132,7 +136,7 @@ func (s *Session) refusal(ctx context.Context, err error) error {
 	switch {
 	case s.closed != nil:
 		return s.closed
-	case ctx.Err() != nil && !errors.Is(err, ErrCanceled) && errors.Is(err, context.Cause(ctx)):
+	case ctx.Err() != nil && !errors.Is(err, ErrCanceled) && errors.Is(err, ctx.Err()):
 		return cancelled(ctx)
 	}
 	return err
@@ -176,6 +180,9 @@ func (s *Session) end(why error) {
 // Collect reads a stream to its end. On error the reply is what had come.
 func Collect(stream iter.Seq2[Event, error]) (*Reply, error) {
 	r := &Reply{}
+	if stream == nil {
+		return r, invalid("stream", "is nil")
+	}
 	for ev, err := range stream {
 		if err != nil {
 			return r, err
