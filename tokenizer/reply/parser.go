@@ -95,7 +95,8 @@ func (p *Parser) take() []Event {
 }
 
 // InReasoning reports whether the message is inside the reasoning, or ended
-// there: then the model never answered, and what it thought is all there is.
+// there. A model that ended there and called nothing never answered: what it
+// thought is all there is.
 func (p *Parser) InReasoning() bool {
 	return p.speech.reasoning
 }

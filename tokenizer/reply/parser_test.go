@@ -227,10 +227,12 @@ func TestPlaceOfValue(t *testing.T) {
 		"<tool_call>read<arg_key>line<arg_value>^</arg_value></tool_call>",
 		"<tool_call>readline</arg_key><arg_value>^</arg_value></tool_call>",
 	} {
-		events := parse(t, ts, nil, ids(strings.Replace(body, "^", "five", 1), "<|observation|>"), 1)
-		bad, ok := events[len(events)-1].(BadToolCall)
-		if !ok || bad.Err.Offset != strings.Index(body, "^") {
-			t.Errorf("%s: have %v", body, bad.Err)
+		for _, text := range []string{"five", "  five"} {
+			events := parse(t, ts, nil, ids(strings.Replace(body, "^", text, 1), "<|observation|>"), 1)
+			bad, ok := events[len(events)-1].(BadToolCall)
+			if !ok || bad.Err.Offset != strings.Index(body, "^") {
+				t.Errorf("%s: have %v", body, bad.Err)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +104,56 @@ func roundTrip(t *testing.T, r *chat.Renderer, set []signature) {
 		if have := lines(events); have != want.String() {
 			t.Fatalf("chunks of %d\nwant %s\nhave %s", chunk, want.String(), have)
 		}
+		if _, again := render(t, r, asMessage(events)); !slices.Equal(again, message) {
+			t.Fatalf("rendered again\nwant %q\nhave %q", vocabulary().Decode(message), vocabulary().Decode(again))
+		}
+	}
+}
+
+// asMessage makes a message of its events.
+func asMessage(events []Event) chat.Message {
+	m := chat.Message{Role: chat.RoleAssistant}
+	for _, e := range events {
+		switch e := e.(type) {
+		case ReasoningDelta:
+			m.Reasoning += e.Text
+		case TextDelta:
+			m.Content += e.Text
+		case ToolCall:
+			m.ToolCalls = append(m.ToolCalls, chat.ToolCall{Name: e.Name, Arguments: e.Arguments})
+		}
+	}
+	return m
+}
+
+// TestPrompts: the parser sees in the prompt of every template whether it opened
+// the reasoning.
+func TestPrompts(t *testing.T) {
+	opened := 0
+	for _, r := range renderers() {
+		for _, effort := range []chat.Effort{chat.EffortDefault, chat.EffortNone} {
+			prompt, err := r.Render(chat.Conversation{Effort: effort, Messages: []chat.Message{
+				{Role: chat.RoleUser, Content: "Go."},
+				{Role: chat.RoleAssistant, Reasoning: "Hm.", ToolCalls: []chat.ToolCall{{Name: "f"}}},
+				{Role: chat.RoleTool, Content: "<think>"},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := New(vocabulary(), nil, prompt.IDs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.InReasoning() != prompt.InReasoning {
+				t.Errorf("%s, effort %q: the prompt opened the reasoning: %v", r.Template().Name(), effort, prompt.InReasoning)
+			}
+			if prompt.InReasoning {
+				opened++
+			}
+		}
+	}
+	if opened == 0 || opened == 2*len(renderers()) {
+		t.Errorf("%d of %d prompts open the reasoning", opened, 2*len(renderers()))
 	}
 }
 
