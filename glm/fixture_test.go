@@ -256,6 +256,7 @@ type puppet struct {
 	turn  sync.Mutex // whoever holds it holds every step back
 	mu    sync.Mutex
 	lines []int32
+	rows  int                         // fed so far
 	twist func(*backend.Result) error // may spoil a result
 }
 
@@ -271,6 +272,13 @@ func (p *puppet) say(ids ...int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lines = ids
+}
+
+// fed returns how many rows were computed.
+func (p *puppet) fed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rows
 }
 
 // silent reports whether everything was said.
@@ -290,6 +298,9 @@ func (p *puppet) spoil(twist func(*backend.Result) error) {
 func (p *puppet) Start(program backend.Program, s *backend.Step, pages backend.Pages) error {
 	p.turn.Lock()
 	defer p.turn.Unlock()
+	p.mu.Lock()
+	p.rows += s.Rows()
+	p.mu.Unlock()
 	return p.Backend.Start(program, s, pages)
 }
 
