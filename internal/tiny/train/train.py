@@ -25,6 +25,7 @@ import fused
 import loader
 import model as modelling
 import optim
+import start
 
 # kind: dense (all keys), index (indexer only, KL to dense attention), sparse
 # (selected keys, indexer by KL on them). tokens: length of the phase. batch:
@@ -51,6 +52,7 @@ class Trainer:
             json.dump(PLAN, open(plan, "w"), indent=1)
         self.plan = json.load(open(plan))
         self.model = modelling.create(modelling.config(), SEED)
+        start.seed_copying(self.model, SEED)
         named = dict(self.model.named_parameters())
         index = [n for n in named if ".indexer." in n]
         small = [n for n in named if n not in index and (named[n].dim() < 2 or "embed_tokens" in n or "lm_head" in n or "mlp.gate." in n)]
