@@ -24,10 +24,11 @@ func init() {
 // the device to its contract: what a step left behind is gone at the next.
 type Watch struct {
 	backend.Backend
-	Begin func(*backend.Step, backend.Pages) // before a step starts
-	End   func(*backend.Step, *backend.Result)
-	step  *backend.Step
-	last  *backend.Result
+	Begin  func(*backend.Step, backend.Pages) // before a step starts
+	During func(*backend.Step)                // once it runs
+	End    func(*backend.Step, *backend.Result)
+	step   *backend.Step
+	last   *backend.Result
 }
 
 // Watch puts w in place; before the first pool.
@@ -58,6 +59,9 @@ func (w *Watch) Start(p backend.Program, s *backend.Step, pages backend.Pages) e
 }
 
 func (w *Watch) Wait() (*backend.Result, error) {
+	if w.During != nil {
+		w.During(w.step)
+	}
 	r, err := w.Backend.Wait()
 	if w.last = r; r != nil && w.End != nil {
 		w.End(w.step, r)
@@ -67,3 +71,10 @@ func (w *Watch) Wait() (*backend.Result, error) {
 
 // Check counts the pool's pages against its invariants.
 func (p *KVPool) Check() error { return p.cache.Check() }
+
+// Scheduled counts the generations that take turns in steps.
+func (p *KVPool) Scheduled() int {
+	p.sched.mu.Lock()
+	defer p.sched.mu.Unlock()
+	return len(p.sched.running)
+}

@@ -28,6 +28,7 @@ type generation struct {
 	sampling backend.Sampling // with U drawn for the next id
 	random   *rand.Rand
 	counts   map[int32]int // index into sampling.Counts, nil without penalties
+	served   int           // turn in which it was last decoded, 0: never
 
 	mu      sync.Mutex
 	parser  *reply.Parser // nil without a tokenizer
@@ -139,15 +140,14 @@ func (g *generation) count(id int32, n int32) {
 
 // accept takes a sampled id: called by the scheduler once the step is complete.
 func (g *generation) accept(id int32, logProb float32, top []backend.TokenProb) {
-	g.ids = append(g.ids, id)
-	g.count(id, 1)
-	g.draw()
-
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ended {
-		return
+		return // its session may already draw for another
 	}
+	g.ids = append(g.ids, id)
+	g.count(id, 1)
+	g.draw()
 	g.output = append(g.output, id)
 	g.usage.Output++
 	if g.parser != nil && g.parser.InReasoning() {
@@ -327,6 +327,8 @@ func (g *generation) counted() Usage {
 func (g *generation) stream(ctx context.Context, yield func(Event, error) bool) {
 	// Whatever way this is left, the generation is over.
 	defer g.finish(kvcache.CauseCancelled, context.Canceled)
+	// And when ctx ends, even while the consumer is busy with an event.
+	defer context.AfterFunc(ctx, func() { g.finish(kvcache.CauseCancelled, cancelled(ctx)) })()
 	for {
 		if ctx.Err() != nil {
 			g.finish(kvcache.CauseCancelled, cancelled(ctx))
@@ -346,10 +348,7 @@ func (g *generation) stream(ctx context.Context, yield func(Event, error) bool) 
 			}
 			return
 		}
-		select {
-		case <-g.ready:
-		case <-ctx.Done():
-		}
+		<-g.ready
 	}
 }
 
