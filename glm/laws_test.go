@@ -285,6 +285,28 @@ func TestLawsChunked(t *testing.T) {
 	})
 }
 
+// Two pools of one model, whose steps take turns on the device, do not disturb
+// each other.
+func TestLawsTwoPools(t *testing.T) {
+	m, g := openGolden(t, "glm47flash", 2, nil)
+	all := asks(rand.New(rand.NewPCG(1, 2)), g.VocabSize)
+	formats := []glm.KVFormat{glm.KVF32, glm.KVBF16}
+	wants := [][]heard{alone(t, m, formats[0], all), alone(t, m, formats[1], all)}
+	var wg sync.WaitGroup
+	for i, format := range formats {
+		want := wants[i]
+		p := newPool(t, m, glm.PoolConfig{Tokens: 4096, KV: format})
+		for range 2 {
+			wg.Go(func() {
+				for round := range 2 {
+					same(t, format.String(), all, together(t, p, rand.New(rand.NewPCG(uint64(round), 3)), all), want)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
 // tally counts audit records by event.
 type tally struct {
 	slog.Handler

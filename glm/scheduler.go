@@ -1,8 +1,10 @@
 package glm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,9 +27,10 @@ type scheduler struct {
 	abort    *atomic.Bool // of the step that runs
 	quit     bool
 
-	// The loop's own.
-	decoded int // where the next turn of decoding begins
-	served  any // tenant whose prompt was fed last
+	// The loop's own. Turns are counted, and the next one is of whoever had one
+	// longest ago, so that nobody is passed twice by the same.
+	turns  int
+	served map[any]int // tenants with waiting prompts: their last turn, at first when they came
 }
 
 // prefillRows is how many rows of a step go to prompts while others decode:
@@ -35,7 +38,10 @@ type scheduler struct {
 const prefillRows = 64
 
 func newScheduler(p *KVPool) *scheduler {
-	s := &scheduler{pool: p, wake: make(chan struct{}, 1), done: make(chan struct{}), inflight: map[*generation]struct{}{}}
+	s := &scheduler{
+		pool: p, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		inflight: map[*generation]struct{}{}, served: map[any]int{},
+	}
 	go s.loop()
 	return s
 }
@@ -126,15 +132,20 @@ func (s *scheduler) plan(running []*generation) []turn {
 		if len(t.tokens) == 1 {
 			t.out = true
 			decode = append(decode, t)
+			if g.served == 0 {
+				g.served = s.turns
+			}
 		} else {
 			prefill = append(prefill, t)
 		}
 	}
-	// More than fit take turns.
 	if len(decode) > stepOuts {
-		s.decoded %= len(decode)
-		decode = slices.Concat(decode[s.decoded:], decode[:s.decoded])[:stepOuts]
-		s.decoded += stepOuts
+		slices.SortStableFunc(decode, func(a, b turn) int { return cmp.Compare(a.g.served, b.g.served) })
+		decode = decode[:stepOuts]
+	}
+	s.turns++
+	for _, t := range decode {
+		t.g.served = s.turns
 	}
 	turns, rows := decode, stepRows
 	if len(decode) > 0 {
@@ -153,14 +164,15 @@ func (s *scheduler) plan(running []*generation) []turn {
 		if t.tokens = t.tokens[:n]; n > 0 {
 			turns = append(turns, t)
 			rows -= n
-			s.served = t.g.tenant()
+			s.turns++
+			s.served[t.g.tenant()] = s.turns
 		}
 	}
 	return turns
 }
 
-// inTurn orders prompts: one of each tenant, beginning after the one served
-// last, then the next of each.
+// inTurn orders prompts: one of each tenant, beginning with the one served
+// longest ago, then the next of each.
 func (s *scheduler) inTurn(prefill []turn) []turn {
 	var tenants []any
 	of := map[any][]turn{}
@@ -168,12 +180,16 @@ func (s *scheduler) inTurn(prefill []turn) []turn {
 		k := t.g.tenant()
 		if of[k] == nil {
 			tenants = append(tenants, k)
+			if _, known := s.served[k]; !known {
+				s.turns++
+				s.served[k] = s.turns
+			}
 		}
 		of[k] = append(of[k], t)
 	}
-	if i := slices.Index(tenants, s.served); i >= 0 {
-		tenants = slices.Concat(tenants[i+1:], tenants[:i+1])
-	}
+	// Who comes again later comes last: there is nothing to remember.
+	maps.DeleteFunc(s.served, func(k any, _ int) bool { return of[k] == nil })
+	slices.SortFunc(tenants, func(a, b any) int { return cmp.Compare(s.served[a], s.served[b]) })
 	ordered := make([]turn, 0, len(prefill))
 	for len(ordered) < len(prefill) {
 		for _, k := range tenants {
@@ -287,10 +303,14 @@ func (s *scheduler) compute(st *kvcache.Step, in []turn) (*backend.Result, error
 	}
 	// The device's slices are good until its next step, which another pool may
 	// start as soon as the lock is gone.
-	return &backend.Result{
+	result := &backend.Result{
 		Epoch: r.Epoch, Session: slices.Clone(r.Session), Tag: slices.Clone(r.Tag), Aborted: r.Aborted,
 		Health: slices.Clone(r.Health), ID: slices.Clone(r.ID), LogProb: slices.Clone(r.LogProb), Top: slices.Clone(r.Top),
-	}, nil
+	}
+	for i, top := range result.Top {
+		result.Top[i] = slices.Clone(top)
+	}
+	return result, nil
 }
 
 // enter notes who is in the step that is about to run.
