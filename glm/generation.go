@@ -161,6 +161,7 @@ func (g *generation) accept(id int32, logProb float32, top []backend.TokenProb) 
 		g.push(t)
 	}
 	stopped := g.parser != nil && g.read(id)
+	g.message.cut = stopped
 	switch {
 	case slices.Contains(g.stops, id):
 		g.close()
@@ -170,7 +171,6 @@ func (g *generation) accept(id int32, logProb float32, top []backend.TokenProb) 
 			g.settle(kvcache.CauseStop, nil)
 		}
 	case stopped:
-		g.message.cut = true
 		g.settle(kvcache.CauseStop, nil)
 	case len(g.output) >= g.lease.MaxTokens():
 		g.close()
