@@ -81,9 +81,10 @@
 //
 // # Calls inside the reasoning
 //
-// Models write calls before </think>. Such a call counts if the message ends with
-// it. If the reasoning goes on, or text or another call follows, it was a thought
-// and comes as a [ReasoningDelta].
+// Models write calls before </think>. Such a call counts if the model ends the
+// message with it. If the reasoning goes on, or text or a call outside of it
+// follows, or the message is cut off, it was a thought and comes as a
+// [ReasoningDelta].
 //
 // # Caveats
 //

@@ -19,7 +19,7 @@ type Parser struct {
 	call   *call // the call being read, or read and not yet handed out
 
 	// dreamt are calls that were written inside the reasoning. They count if the
-	// message ends with them; if it goes on they were part of a thought.
+	// model ends the message with them; if it goes on they were part of a thought.
 	dreamt    []Event
 	dreamtIDs []int32
 
@@ -227,6 +227,9 @@ func (p *Parser) end(stopped bool) {
 	}
 	if p.call != nil {
 		p.endInCall(stopped)
+	}
+	if !stopped {
+		p.wake() // the thought may have gone on
 	}
 	p.speech.pause()
 	p.out = p.speech.flush(p.out)

@@ -34,6 +34,9 @@ var reports = []report{
 			fmt.Sprintf("think %q", "I could "+dream+" but no."), `text "Done."`)
 		check(t, ts, thinking, ids("I will ", dream, "</think>", dream, "<|observation|>"),
 			fmt.Sprintf("think %q", "I will "+dream), `call read {"path":"a.go"}`)
+		check(t, ts, thinking, ids("I could ", dream), fmt.Sprintf("think %q", "I could "+dream))
+		check(t, ts, thinking, ids("I could ", dream, "</think>\n"), fmt.Sprintf("think %q", "I could "+dream))
+		check(t, ts, thinking, ids("I could <tool_call>read<arg_key>pa"), `think "I could <tool_call>read<arg_key>pa"`)
 		// Mentioning the tag is no call either.
 		check(t, ts, thinking, ids("The <tool_call> tag opens a call.</think>Yes.<|user|>"),
 			`think "The <tool_call> tag opens a call."`, `text "Yes."`)
