@@ -5,6 +5,7 @@ import "fmt"
 // KVFormat is the element type of KV pages.
 type KVFormat uint8
 
+// The formats; rows are rounded to nearest even when they are written.
 const (
 	KVF32 KVFormat = iota + 1
 	KVBF16

@@ -69,7 +69,8 @@ const IndexNormEps = 1e-6
 //	score(t) = sum over heads of wI * relu(qI . kI(t) * HeadDim^(-1/2)),
 //
 // and keeps the K best: larger score first, then lower position; -0 equals +0;
-// NaN never wins. Everything visible is kept, unscored, if that is at most K.
+// NaN never wins, and fails the row, because a visible key was never written.
+// Everything visible is kept, unscored, if that is at most K.
 // Positions are stored ascending.
 type IndexSelect struct {
 	Q, W           Buffer

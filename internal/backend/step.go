@@ -81,8 +81,8 @@ func (s *Step) Check(spec PageSpec, vocab int) error {
 	}
 	for q := range seqs {
 		n := ceilDiv(int(s.KVLen[q]), spec.PageSize)
-		if n > s.Stride {
-			return &StepError{Field: "KVLen", Index: q, Want: fmt.Sprintf("at most %d positions", s.Stride*spec.PageSize), Have: fmt.Sprint(s.KVLen[q])}
+		if s.KVLen[q] < 0 || n > s.Stride {
+			return &StepError{Field: "KVLen", Index: q, Want: fmt.Sprintf("0 to %d positions", s.Stride*spec.PageSize), Have: fmt.Sprint(s.KVLen[q])}
 		}
 		for i := range n {
 			if p := s.Pages[q*s.Stride+i]; p < 0 || int(p) >= spec.Pages {
@@ -93,6 +93,14 @@ func (s *Step) Check(spec PageSpec, vocab int) error {
 	for i, r := range s.Out {
 		if r < 0 || int(r) >= rows {
 			return &StepError{Field: "Out", Index: i, Want: fmt.Sprintf("a row in [0, %d)", rows), Have: fmt.Sprint(r)}
+		}
+	}
+	for i := range s.Sampling {
+		if f := &s.Sampling[i]; !(f.Temperature >= 0 && f.TopP >= 0 && f.MinP >= 0 && f.U >= 0 && f.U < 1) || f.TopK < 0 || f.Top < 0 {
+			return &StepError{
+				Field: "Sampling", Index: i, Want: "temperature, top-k, top-p, min-p and top at least 0, u in [0, 1)",
+				Have: fmt.Sprintf("%v, %d, %v, %v, %d, %v", f.Temperature, f.TopK, f.TopP, f.MinP, f.Top, f.U),
+			}
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"encoding/binary"
 	"math"
-	"unsafe"
 )
 
 // DType is an element type of a stored tensor, spelled as safetensors spells it.
@@ -80,23 +79,6 @@ func (s Scale) At(i int) float32 {
 		return bf16(binary.LittleEndian.Uint16(s.Data[2*i:]))
 	}
 	return math.Float32frombits(binary.LittleEndian.Uint32(s.Data[4*i:]))
-}
-
-// Float32s returns the scales in row-major order: a read-only view of the file
-// where its bytes are aligned 32-bit floats, else a decoded copy.
-func (s Scale) Float32s() []float32 {
-	if len(s.Data) == 0 {
-		return nil
-	}
-	n := len(s.Data) / s.DType.Size()
-	if p := unsafe.Pointer(unsafe.SliceData(s.Data)); s.DType == F32 && uintptr(p)%4 == 0 {
-		return unsafe.Slice((*float32)(p), n)
-	}
-	out := make([]float32, n)
-	for i := range out {
-		out[i] = s.At(i)
-	}
-	return out
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -83,6 +83,9 @@ func (b *Backend) attend(k *worker, r int32, list keyList, h heads) {
 	accs := grow(&k.accs, n)
 	buf := grow(&k.keys, keyBlock*(kWidth+vWidth))
 	for at := 0; at < list.n; at += keyBlock {
+		if b.pool.stopped() {
+			return
+		}
 		m := min(keyBlock, list.n-at)
 		keys, vals := grow(&k.keyRows, m), grow(&k.valRows, m)
 		for i := range m {
@@ -117,8 +120,11 @@ func (b *Backend) attend(k *worker, r int32, list keyList, h heads) {
 }
 
 // headGroup is how many heads one attention task takes: enough to reuse a
-// gathered key block, few enough to spread one row over the workers.
-const headGroup = 16
+// gathered key block, few enough to spread a few rows over the workers.
+func (b *Backend) headGroup(rows, heads int) int {
+	tasks := 2 * len(b.pool.workers) // for balance
+	return max(1, min(16, heads*rows/tasks))
+}
 
 // listOf returns the keys a row attends over, and whether the list is lawful:
 // ascending, without repeats, in [0, position of the row].

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 	"github.com/cofferdam-ml/cofferdam/internal/offheap"
@@ -13,18 +14,19 @@ import (
 
 // Backend implements backend.Backend with threads.
 type Backend struct {
-	pool    *pool
-	weights []*weight // index is the handle; 0 is "absent"
-	vectors map[backend.Weight][]float32
-	buffers []buffer
-	sels    []selection
-	plans   []plan
-	regions []*offheap.Region
-	ropes   map[backend.Rope]*ropeTable
-	tmp     scratch
-	groups  moe.Groups
-	rowOf   []int32 // row of each grouped slot
-	blocks  []ffn   // experts with rows
+	pool        *pool
+	weights     []*weight // index is the handle; 0 is "absent"
+	vectors     map[backend.Weight][]float32
+	buffers     []buffer
+	sels        []selection
+	plans       []plan
+	regions     []*offheap.Region
+	ropes       map[backend.Rope]*ropeTable
+	tmp         scratch
+	groups      moe.Groups
+	scoreBudget int     // scoreBudget; tests lower it
+	rowOf       []int32 // row of each grouped slot
+	blocks      []ffn   // experts with rows
 
 	// The step in progress.
 	step   *backend.Step
@@ -66,14 +68,15 @@ func Open(threads int) *Backend {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	return &Backend{
-		pool:    newPool(threads),
-		weights: make([]*weight, 1),
-		vectors: map[backend.Weight][]float32{},
-		buffers: make([]buffer, 1),
-		sels:    make([]selection, 1),
-		plans:   make([]plan, 1),
-		ropes:   map[backend.Rope]*ropeTable{},
-		done:    make(chan struct{}, 1),
+		pool:        newPool(threads),
+		weights:     make([]*weight, 1),
+		vectors:     map[backend.Weight][]float32{},
+		buffers:     make([]buffer, 1),
+		sels:        make([]selection, 1),
+		plans:       make([]plan, 1),
+		ropes:       map[backend.Rope]*ropeTable{},
+		done:        make(chan struct{}, 1),
+		scoreBudget: scoreBudget,
 	}
 }
 
@@ -93,6 +96,9 @@ func (b *Backend) LoadWeight(v backend.View) (backend.Weight, error) {
 
 // NewBuffer implements backend.Backend.
 func (b *Backend) NewBuffer(rows, cols int) (backend.Buffer, error) {
+	if rows <= 0 || cols <= 0 {
+		return 0, fmt.Errorf("cpu: buffer [%d %d]", rows, cols)
+	}
 	region, err := offheap.Alloc(4 * rows * cols)
 	if err != nil {
 		return 0, fmt.Errorf("cpu: buffer [%d %d]: %w", rows, cols, err)
@@ -107,7 +113,12 @@ func (b *Backend) NewSelection(rows, k int) (backend.Selection, error) {
 	if rows <= 0 || k <= 0 {
 		return 0, fmt.Errorf("cpu: selection of %d positions for %d rows", k, rows)
 	}
-	b.sels = append(b.sels, selection{k, make([]int32, rows*k), make([]int32, rows)})
+	region, err := offheap.Alloc(4 * rows * k)
+	if err != nil {
+		return 0, fmt.Errorf("cpu: selection of %d positions for %d rows: %w", k, rows, err)
+	}
+	b.regions = append(b.regions, region)
+	b.sels = append(b.sels, selection{k, region.Int32s(), make([]int32, rows)})
 	return backend.Selection(len(b.sels) - 1), nil
 }
 
@@ -165,6 +176,14 @@ func (b *Backend) Start(p backend.Program, s *backend.Step, pg backend.Pages) er
 	if err := s.Check(mine.spec, vocab); err != nil {
 		return err
 	}
+	room := p.Room(
+		func(h backend.Buffer) int { return b.buffers[h].rows },
+		func(h backend.Selection) int { return len(b.sels[h].count) },
+		func(h backend.Plan) int { return len(b.plans[h].ids) / b.plans[h].k },
+	)
+	if err := s.CheckRoom(room); err != nil {
+		return err
+	}
 	b.step, b.pages = s, mine
 	b.starts++
 	b.reset()
@@ -210,43 +229,47 @@ func (b *Backend) execute(p backend.Program) {
 		if b.pool.stopped() {
 			return
 		}
-		switch op := op.(type) {
-		case *backend.Embed:
-			b.runEmbed(op)
-		case *backend.MLAProject:
-			b.runMLAProject(op)
-		case *backend.IndexProject:
-			b.runIndexProject(op)
-		case *backend.IndexSelect:
-			b.runIndexSelect(op)
-		case *backend.MLAAttend:
-			b.runMLAAttend(op)
-		case *backend.GQAProject:
-			b.runGQAProject(op)
-		case *backend.GQAAttend:
-			b.runGQAAttend(op)
-		case *backend.Linear:
-			b.runLinear(op)
-		case *backend.MLP:
-			b.runMLP(op)
-		case *backend.Route:
-			b.runRoute(op)
-		case *backend.SharedExpert:
-			b.runSharedExpert(op)
-		case *backend.Experts:
-			b.runExperts(op)
-		case *backend.FinalNorm:
-			b.runFinalNorm(op)
-		case *backend.Logits:
-			b.runLogits(op)
-		case *backend.AdjustLogits:
-			b.runAdjustLogits(op)
-		case *backend.Sample:
-			b.runSample(op)
-		default:
-			err := fmt.Errorf("cpu: operation %T: %w", op, backend.ErrUnsupported)
-			b.pool.fault.Store(&err)
-		}
+		b.pool.op = strings.TrimPrefix(fmt.Sprintf("%T", op), "*backend.")
+		b.pool.fail(guard(b.pool.op, func() { b.run(op) }))
+	}
+}
+
+func (b *Backend) run(op backend.Op) {
+	switch op := op.(type) {
+	case *backend.Embed:
+		b.runEmbed(op)
+	case *backend.MLAProject:
+		b.runMLAProject(op)
+	case *backend.IndexProject:
+		b.runIndexProject(op)
+	case *backend.IndexSelect:
+		b.runIndexSelect(op)
+	case *backend.MLAAttend:
+		b.runMLAAttend(op)
+	case *backend.GQAProject:
+		b.runGQAProject(op)
+	case *backend.GQAAttend:
+		b.runGQAAttend(op)
+	case *backend.Linear:
+		b.runLinear(op)
+	case *backend.MLP:
+		b.runMLP(op)
+	case *backend.Route:
+		b.runRoute(op)
+	case *backend.SharedExpert:
+		b.runSharedExpert(op)
+	case *backend.Experts:
+		b.runExperts(op)
+	case *backend.FinalNorm:
+		b.runFinalNorm(op)
+	case *backend.Logits:
+		b.runLogits(op)
+	case *backend.AdjustLogits:
+		b.runAdjustLogits(op)
+	case *backend.Sample:
+		b.runSample(op)
+	default:
+		b.pool.fail(fmt.Errorf("cpu: operation %T: %w", op, backend.ErrUnsupported))
 	}
 }
 

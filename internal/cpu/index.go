@@ -40,7 +40,7 @@ const (
 	// scoreTile is how many keys one task scores.
 	scoreTile = 256
 	// scoreBudget bounds the scores held at once; rows are taken in groups that
-	// fit it, one row always does.
+	// fit it, a single row may exceed it.
 	scoreBudget = 1 << 22
 )
 
@@ -52,7 +52,7 @@ func (b *Backend) runIndexSelect(op *backend.IndexSelect) {
 		n, total := 0, 0
 		for n < len(rows) {
 			v := int(b.step.Pos[rows[n]]) + 1
-			if n > 0 && total+v > scoreBudget {
+			if n > 0 && total+v > b.scoreBudget {
 				break
 			}
 			total += v
@@ -98,7 +98,11 @@ func (b *Backend) selectRows(op *backend.IndexSelect, sel selection, rows []int3
 	b.pool.run(len(rows), func(k *worker, i int) {
 		r := rows[i]
 		dst := sel.pos[int(r)*sel.k : (int(r)+1)*sel.k]
-		sel.count[r] = int32(k.topK(scores[start[i]:start[i+1]], dst[:op.K]))
+		n, usable := k.topK(scores[start[i]:start[i+1]], dst[:op.K])
+		sel.count[r] = int32(n)
+		if !usable {
+			b.result.Health[r] |= backend.NonFinite
+		}
 	})
 }
 
@@ -124,13 +128,14 @@ func (b *Backend) score(k *worker, op *backend.IndexSelect, q, w []float32, r in
 
 // topK writes the positions of the best len(dst) scores in ascending order and
 // returns how many there are: larger first, then lower position, -0 as +0, NaN
-// never. When everything fits, everything is taken and scores are not looked at.
-func (k *worker) topK(scores []float32, dst []int32) int {
+// never; usable is false if there was one. When everything fits, everything is
+// taken and scores are not looked at.
+func (k *worker) topK(scores []float32, dst []int32) (n int, usable bool) {
 	if len(scores) <= len(dst) {
 		for t := range scores {
 			dst[t] = int32(t)
 		}
-		return len(scores)
+		return len(scores), true
 	}
 	// One integer orders both: the score's bits made monotone, then the position,
 	// inverted so that lower ones win. All keys differ, so the set is unique
@@ -142,13 +147,13 @@ func (k *worker) topK(scores []float32, dst []int32) int {
 			rank = append(rank, uint64(monotone(s))<<32|uint64(uint32(t)^lowerWins))
 		}
 	}
-	n := min(len(dst), len(rank))
+	n = min(len(dst), len(rank))
 	keepLargest(rank, n)
 	for i, key := range rank[:n] {
 		dst[i] = int32(uint32(key) ^ lowerWins)
 	}
 	slices.Sort(dst[:n])
-	return n
+	return n, len(rank) == len(scores)
 }
 
 // monotone maps floats to integers of the same order. -0 would come before +0,

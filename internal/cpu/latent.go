@@ -14,7 +14,6 @@ import (
 type latentUp struct {
 	nope, v int
 	ukT     []float32
-	region  *offheap.Region
 }
 
 // LoadKVB implements backend.Backend.
@@ -32,15 +31,20 @@ func (b *Backend) LoadKVB(v backend.View, heads, nope, vdim int) (backend.Weight
 	}
 	b.regions = append(b.regions, region)
 	w := newWeight(v)
-	up := &latentUp{nope: nope, v: vdim, ukT: region.Float32s(), region: region}
+	up := &latentUp{nope: nope, v: vdim, ukT: region.Float32s()}
 	row := make([]float32, latent)
-	for h := range heads {
-		dst := up.ukT[h*latent*nope:]
-		for n := range nope {
-			for l, x := range w.row(h*(nope+vdim)+n, row) {
-				dst[l*nope+n] = x
+	err = guard("load "+v.Name, func() {
+		for h := range heads {
+			dst := up.ukT[h*latent*nope:]
+			for n := range nope {
+				for l, x := range w.row(h*(nope+vdim)+n, row) {
+					dst[l*nope+n] = x
+				}
 			}
 		}
+	})
+	if err != nil {
+		return 0, err
 	}
 	w.heads = up
 	b.weights = append(b.weights, w)

@@ -13,8 +13,9 @@ func (m mat) row(r int32, width int) []float32 {
 	return m.data[at : at+width : at+width]
 }
 
-// colTile is how many weight rows one task decodes and multiplies at a time:
-// eight of the longest stay in the second-level cache beside the activations.
+// colTile is how many weight rows one task decodes and multiplies at a time. Eight
+// of the longest fit the second-level cache, so each activation row is read from
+// further away once for eight products.
 const colTile = 8
 
 // linear computes dst[rows[i]] = W x[rows[i]] + bias, or adds it, for columns of

@@ -11,16 +11,18 @@ var negInf = float32(math.Inf(-1))
 func finite(x float32) bool { return x-x == 0 }
 
 func (b *Backend) runFinalNorm(op *backend.FinalNorm) {
-	dst := b.mat(op.Dst)
+	h, dst := b.mat(op.H), b.mat(op.Dst)
 	norm := b.vector(op.Norm)
-	b.normRows(dst, b.mat(op.H), norm, op.Eps)
 	b.pool.run(len(b.active), func(_ *worker, i int) {
 		r := b.active[i]
+		x := h.row(r, len(norm))
+		ok := finite(dot(x, x)) // if this overflows, the norm is a harmless zero
+		rmsNorm(dst.row(r, len(norm)), x, norm, op.Eps)
 		for _, v := range dst.row(r, len(norm)) {
-			if !finite(v) {
-				b.result.Health[r] |= backend.NonFinite
-				return
-			}
+			ok = ok && finite(v)
+		}
+		if !ok {
+			b.result.Health[r] |= backend.NonFinite
 		}
 	})
 }

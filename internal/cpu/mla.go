@@ -71,9 +71,10 @@ func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
 
 	// u_h = softmax(a_h . [c | k] * scale) c, in place of the row's queries: a
 	// head's output is shorter than its query and is written after the last read.
-	groups := (op.Heads + headGroup - 1) / headGroup
+	size := b.headGroup(len(rows), op.Heads)
+	groups := (op.Heads + size - 1) / size
 	b.pool.run(len(rows)*groups, func(k *worker, task int) {
-		i, first := task/groups, task%groups*headGroup
+		i, first := task/groups, task%groups*size
 		r := rows[i]
 		list, ok := b.listOf(op.Sel, r)
 		if !ok && first == 0 {
@@ -81,7 +82,7 @@ func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
 		}
 		line := a.row(int32(i), a.stride)
 		b.attend(k, r, list, heads{
-			q: line, out: line, first: first, last: min(first+headGroup, op.Heads),
+			q: line, out: line, first: first, last: min(first+size, op.Heads),
 			qWidth: width, outWidth: latent, outStride: width,
 			kPlane: op.Plane, vPlane: op.Plane, scale: op.Scale,
 		})

@@ -135,9 +135,10 @@ func (b *Backend) runExperts(op *backend.Experts) {
 		rowOf[i] = slot / int32(p.k)
 	}
 	for e := range op.Gate {
-		from, to := b.groups.Start[e], b.groups.Start[e+1]
-		if from < to {
-			blocks = append(blocks, ffn{b.weight(op.Gate[e]), b.weight(op.Up[e]), b.weight(op.Down[e]), rowOf[from:to], b.groups.Slots[from:to]})
+		slots := b.groups.Of(e)
+		if len(slots) > 0 {
+			rows := rowOf[b.groups.Start[e]:][:len(slots)]
+			blocks = append(blocks, ffn{b.weight(op.Gate[e]), b.weight(op.Up[e]), b.weight(op.Down[e]), rows, slots})
 		}
 	}
 	b.blocks = blocks

@@ -26,7 +26,7 @@ func layerNorm(x, weight, bias []float32, eps float32) {
 	var sq float64
 	for _, v := range x {
 		d := float64(v) - mean
-		sq += d * d
+		sq += float64(d * d)
 	}
 	inv := 1 / math.Sqrt(sq/float64(len(x))+float64(eps))
 	for i, v := range x {

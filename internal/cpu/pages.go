@@ -62,8 +62,8 @@ func (p *pages) Copy(dst, src int) { copy(p.page(dst), p.page(src)) }
 func (p *pages) Export(dst []byte, page int) []byte { return append(dst, p.page(page)...) }
 
 func (p *pages) Import(page int, data []byte) error {
-	if len(data) != p.bytes {
-		return fmt.Errorf("cpu: import into page %d: %d bytes, want %d", page, len(data), p.bytes)
+	if page < 0 || page >= p.spec.Pages || len(data) != p.bytes {
+		return fmt.Errorf("cpu: import of %d bytes into page %d, want %d bytes into one of %d pages", len(data), page, p.bytes, p.spec.Pages)
 	}
 	copy(p.page(page), data)
 	return nil

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
@@ -16,6 +14,7 @@ type pool struct {
 	next  atomic.Int64
 	tasks int64
 	fn    func(w *worker, task int)
+	op    string // the operation that runs, for errors
 	abort *atomic.Bool
 
 	fault atomic.Pointer[error]
@@ -70,21 +69,21 @@ func (p *pool) run(tasks int, fn func(w *worker, task int)) {
 }
 
 func (p *pool) drain(w *worker) {
-	// A weight file truncated under its mapping faults at the read. That must
-	// fail the step, not the program.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err := fmt.Errorf("cpu: worker: %v", r)
-			p.fault.CompareAndSwap(nil, &err)
+	p.fail(guard(p.op, func() {
+		for !p.stopped() {
+			t := p.next.Add(1) - 1
+			if t >= p.tasks {
+				return
+			}
+			p.fn(w, int(t))
 		}
-	}()
-	for !p.stopped() {
-		t := p.next.Add(1) - 1
-		if t >= p.tasks {
-			return
-		}
-		p.fn(w, int(t))
+	}))
+}
+
+// fail notes an error; the first one stays and stops the step.
+func (p *pool) fail(err error) {
+	if err != nil {
+		p.fault.CompareAndSwap(nil, &err)
 	}
 }
 

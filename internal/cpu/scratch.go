@@ -41,7 +41,7 @@ func (s *scratch) regions() (open []*offheap.Region) {
 func (b *Backend) temp(s *slot, n int) (data []float32, ok bool) {
 	data, err := s.floats(n)
 	if err != nil {
-		b.pool.fault.Store(&err)
+		b.pool.fail(err)
 		return nil, false
 	}
 	return data, true

@@ -17,31 +17,29 @@ type weight struct {
 
 func newWeight(v backend.View) *weight {
 	w := &weight{View: v}
-	if v.DType == backend.F32 && uintptr(unsafe.Pointer(&v.Data[0]))%4 == 0 && littleEndian {
+	if v.DType == backend.F32 && uintptr(unsafe.Pointer(&v.Data[0]))%4 == 0 {
 		w.floats = unsafe.Slice((*float32)(unsafe.Pointer(&v.Data[0])), v.Rows*v.Cols)
 	}
 	return w
 }
 
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-
 // row returns row n as f32: the stored row itself, or decoded into dst.
 func (w *weight) row(n int, dst []float32) []float32 {
 	k := w.Cols
-	if w.floats != nil && len(w.Scale) == 0 {
+	if w.floats != nil && w.Scales.Rows == 0 {
 		return w.floats[n*k : (n+1)*k]
 	}
 	dst = dst[:k]
 	size := w.DType.Size()
 	decode(dst, w.Data[n*k*size:(n+1)*k*size], w.DType)
 	switch {
-	case len(w.Scale) == 0:
+	case w.Scales.Rows == 0:
 	case w.PerRow():
-		scale(dst, w.Scale[n])
+		scale(dst, w.Scales.At(n))
 	default:
-		scales := w.Scale[n/backend.ScaleBlock*w.ScaleCols:]
+		first := n / backend.ScaleBlock * w.Scales.Cols
 		for b := 0; b*backend.ScaleBlock < k; b++ {
-			scale(dst[b*backend.ScaleBlock:min(k, (b+1)*backend.ScaleBlock)], scales[b])
+			scale(dst[b*backend.ScaleBlock:min(k, (b+1)*backend.ScaleBlock)], w.Scales.At(first+b))
 		}
 	}
 	return dst

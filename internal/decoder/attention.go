@@ -66,7 +66,7 @@ func (g *builder) indexer(i int) {
 		},
 		&backend.IndexSelect{
 			Q: g.index.q, W: g.index.w, Heads: c.Index.Heads, HeadDim: c.Index.HeadDim,
-			Plane: keys, K: c.Index.TopK, Dst: g.sel,
+			Plane: keys, K: g.topK(), Dst: g.sel,
 		},
 	)
 }

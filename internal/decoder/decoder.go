@@ -152,8 +152,10 @@ func (g *builder) selection(layer int) {
 	if g.sel != 0 && !g.o.Trace || g.err != nil {
 		return
 	}
-	g.sel, g.err = g.b.NewSelection(g.o.Rows, g.c.Index.TopK)
-	g.m.Selections[layer] = g.sel
+	g.sel, g.err = g.b.NewSelection(g.o.Rows, g.topK())
+	if g.o.Trace {
+		g.m.Selections[layer] = g.sel
+	}
 }
 
 func (g *builder) newPlan(layer int) backend.Plan {
@@ -161,9 +163,14 @@ func (g *builder) newPlan(layer int) backend.Plan {
 		return g.plan
 	}
 	g.plan, g.err = g.b.NewPlan(g.o.Rows, g.c.TopK)
-	g.m.Plans[layer] = g.plan
+	if g.o.Trace {
+		g.m.Plans[layer] = g.plan
+	}
 	return g.plan
 }
+
+// topK is how many keys a row can select: no more than there can be.
+func (g *builder) topK() int { return min(g.c.Index.TopK, g.c.MaxPositions) }
 
 // perRoot returns 1/sqrt(n), the scale of attention over heads of n elements.
 func perRoot(n int) float32 { return float32(1 / math.Sqrt(float64(n))) }

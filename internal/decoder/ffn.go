@@ -32,15 +32,13 @@ func (g *builder) moe(i int) {
 		K:    c.TopK, Renorm: c.NormTopKProb, Scale: float32(c.RoutedScale),
 		X: g.x, Dst: plan,
 	})
-	if c.SharedExperts > 0 {
-		g.add(&backend.SharedExpert{
-			X:    g.x,
-			Gate: g.layer(i, "mlp.shared_experts.gate_proj.weight"),
-			Up:   g.layer(i, "mlp.shared_experts.up_proj.weight"),
-			Down: g.layer(i, "mlp.shared_experts.down_proj.weight"),
-			Dst:  g.h, Add: true,
-		})
-	}
+	g.add(&backend.SharedExpert{
+		X:    g.x,
+		Gate: g.layer(i, "mlp.shared_experts.gate_proj.weight"),
+		Up:   g.layer(i, "mlp.shared_experts.up_proj.weight"),
+		Down: g.layer(i, "mlp.shared_experts.down_proj.weight"),
+		Dst:  g.h, Add: true,
+	})
 	op := &backend.Experts{X: g.x, Plan: plan, Dst: g.h, Add: true}
 	for e := range c.Experts {
 		name := fmt.Sprintf("mlp.experts.%d.", e)

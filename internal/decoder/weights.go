@@ -56,10 +56,9 @@ func (g *builder) view(name string) backend.View {
 		v.Rows = t.Shape[0]
 	}
 	if t.Scale.Kind != checkpoint.ScaleNone {
-		v.Scale = t.Scale.Float32s()
-		v.ScaleRows, v.ScaleCols = t.Scale.Shape[0], 1
+		v.Scales = backend.Scales{Rows: t.Scale.Shape[0], Cols: 1, DType: dtype(t.Scale.DType), Data: t.Scale.Data}
 		if len(t.Scale.Shape) == 2 {
-			v.ScaleCols = t.Scale.Shape[1]
+			v.Scales.Cols = t.Scale.Shape[1]
 		}
 	}
 	return v

@@ -107,6 +107,12 @@ func (r *Region) Bytes() []byte {
 	return r.b
 }
 
+// Int32s returns the memory as 32-bit integers, like [Region.Float32s].
+func (r *Region) Int32s() []int32 {
+	f := r.Float32s()
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(f))), len(f))
+}
+
 // Float32s returns the same memory as 32-bit floats in the machine's byte order
 // (little-endian on every target of this module), without a tail of less than
 // four bytes; nil after Close.

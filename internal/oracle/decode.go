@@ -41,12 +41,12 @@ func element(v backend.View, i int) float32 {
 // 128 x 128 block.
 func scaleOf(v backend.View, r, c int) float32 {
 	switch {
-	case v.ScaleRows == 0:
+	case v.Scales.Rows == 0:
 		return 1
 	case v.PerRow():
-		return v.Scale[r]
+		return v.Scales.At(r)
 	default:
-		return v.Scale[(r/backend.ScaleBlock)*v.ScaleCols+c/backend.ScaleBlock]
+		return v.Scales.At((r/backend.ScaleBlock)*v.Scales.Cols + c/backend.ScaleBlock)
 	}
 }
 

@@ -103,7 +103,7 @@ func TestScales(t *testing.T) {
 	for i := range one {
 		one[i] = 0x38
 	}
-	block := backend.View{Name: "block", Rows: 130, Cols: 129, DType: backend.F8E4M3, Data: one, Scale: []float32{2, 3, 5, 7}, ScaleRows: 2, ScaleCols: 2}
+	block := backend.View{Name: "block", Rows: 130, Cols: 129, DType: backend.F8E4M3, Data: one, Scales: backend.ScalesOf(2, 2, 2, 3, 5, 7)}
 	w, err := dequantise(block)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestScales(t *testing.T) {
 		near(t, "block scale", w.At(c.row, c.col), c.want)
 	}
 
-	perRow := backend.View{Name: "row", Rows: 2, Cols: 1, DType: backend.F8E4M3, Data: []byte{0x38, 0x40}, Scale: []float32{10, 100}, ScaleRows: 2, ScaleCols: 1}
+	perRow := backend.View{Name: "row", Rows: 2, Cols: 1, DType: backend.F8E4M3, Data: []byte{0x38, 0x40}, Scales: backend.ScalesOf(2, 1, 10, 100)}
 	w, err = dequantise(perRow)
 	if err != nil {
 		t.Fatal(err)

@@ -35,12 +35,15 @@ func (p *pass) indexProject(op *backend.IndexProject) {
 }
 
 // indexSelect: model.md 4.5, steps 4 and 5, with a total order: larger score,
-// then lower position; a NaN score is never chosen.
+// then lower position; a NaN score is never chosen, and fails the row.
 func (p *pass) indexSelect(op *backend.IndexSelect) {
 	for _, r := range p.live {
 		visible := p.visible(r)
 		if len(visible) > op.K {
 			scores := p.indexScores(op, r, visible)
+			if hasNaN(scores) {
+				p.fail(r, backend.NonFinite)
+			}
 			visible = largest(scores, op.K)
 			slices.Sort(visible)
 		}

@@ -35,6 +35,13 @@ func (o *Oracle) Start(program backend.Program, step *backend.Step, pages backen
 	if err := step.Check(kv.spec, o.vocab(program)); err != nil {
 		return err
 	}
+	if err := step.CheckRoom(program.Room(
+		func(h backend.Buffer) int { rows, _ := o.buffers[h].Dims(); return rows },
+		func(h backend.Selection) int { return len(o.selections[h].lists) },
+		func(h backend.Plan) int { return len(o.plans[h].ids) },
+	)); err != nil {
+		return err
+	}
 	p := &pass{o: o, step: step, pages: kv, result: newResult(step)}
 	o.running, o.done = p, make(chan struct{})
 	go func() {

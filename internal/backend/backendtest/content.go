@@ -74,14 +74,16 @@ func view(label string, rows, cols int, s storage) backend.View {
 	for i := range v.Data {
 		v.Data[i] = byte(rng.IntN(0x60)) | byte(rng.IntN(2))<<7 // |w| below 32, subnormals included
 	}
-	v.ScaleRows, v.ScaleCols = rows, 1
+	scaleRows, scaleCols := rows, 1
 	if s.scale == perBlock {
-		v.ScaleRows = (rows + backend.ScaleBlock - 1) / backend.ScaleBlock
-		v.ScaleCols = (cols + backend.ScaleBlock - 1) / backend.ScaleBlock
+		scaleRows = (rows + backend.ScaleBlock - 1) / backend.ScaleBlock
+		scaleCols = (cols + backend.ScaleBlock - 1) / backend.ScaleBlock
 	}
-	for range v.ScaleRows * v.ScaleCols {
-		v.Scale = append(v.Scale, float32(spread*(0.02+0.3*rng.Float64())))
+	scales := make([]float32, scaleRows*scaleCols)
+	for i := range scales {
+		scales[i] = float32(spread * (0.02 + 0.3*rng.Float64()))
 	}
+	v.Scales = backend.ScalesOf(scaleRows, scaleCols, scales...)
 	return v
 }
 

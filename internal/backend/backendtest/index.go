@@ -168,6 +168,16 @@ func (s suite) indexSelect(t *testing.T) {
 			if sel := have.lists["selection"][c.row]; !slices.Equal(sel, c.want) {
 				t.Errorf("selection at position %d = %v, want %v", c.row.pos, sel, c.want)
 			}
+			// A NaN is left out, and shows that a visible key was never written.
+			want := backend.Health(0)
+			for pos := range c.row.pos + 1 {
+				if slices.ContainsFunc(c.x.keys(key{c.row.seq, pos}), func(v float32) bool { return v != v }) {
+					want = backend.NonFinite
+				}
+			}
+			if h := have.health[c.row]; h != want {
+				t.Errorf("position %d is %v, want %v", c.row.pos, h, want)
+			}
 			have.mustBeClean(t)
 		})
 	}

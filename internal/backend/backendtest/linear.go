@@ -140,7 +140,7 @@ func (s suite) weights(t *testing.T) {
 		for i := range codes {
 			codes[i] = 0x38 // 1
 		}
-		have := decoded(t, backend.View{Name: "blocks", Rows: 130, Cols: 129, DType: backend.F8E4M3, Data: codes, Scale: []float32{2, 3, 5, 7}, ScaleRows: 2, ScaleCols: 2})
+		have := decoded(t, backend.View{Name: "blocks", Rows: 130, Cols: 129, DType: backend.F8E4M3, Data: codes, Scales: backend.ScalesOf(2, 2, 2, 3, 5, 7)})
 		for i, v := range have {
 			want := []float32{2, 3, 5, 7}[i/129/128*2+i%129/128]
 			if v != want {
@@ -149,8 +149,10 @@ func (s suite) weights(t *testing.T) {
 		}
 	})
 	t.Run("ScaleRows", func(t *testing.T) {
-		v := backend.View{Name: "rows", Rows: 3, Cols: 1, DType: backend.F8E4M3, Data: []byte{0x38, 0x40, 0xb8}, Scale: []float32{10, 100, 1000}, ScaleRows: 3, ScaleCols: 1}
+		v := backend.View{Name: "rows", Rows: 3, Cols: 1, DType: backend.F8E4M3, Data: []byte{0x38, 0x40, 0xb8}, Scales: backend.ScalesOf(3, 1, 10, 100, 1000)}
 		expect(t, decoded(t, v), 10, 200, -1000)
+		v.Scales = backend.Scales{Rows: 3, Cols: 1, DType: backend.BF16, Data: []byte{0x20, 0x41, 0xc8, 0x42, 0x00, 0x40}} // 10, 100, 2
+		expect(t, decoded(t, v), 10, 200, -2)
 	})
 	t.Run("Refused", func(t *testing.T) {
 		b := s.open(t)
@@ -162,8 +164,11 @@ func (s suite) weights(t *testing.T) {
 			func(v *backend.View) { v.DType = 99 },
 			func(v *backend.View) { v.Data = v.Data[1:] },
 			func(v *backend.View) { v.Rows = 3 },
-			func(v *backend.View) { v.Scale = []float32{1} },
-			func(v *backend.View) { v.Scale, v.ScaleRows, v.ScaleCols = []float32{1, 1, 1}, 3, 1 },
+			func(v *backend.View) { v.Scales = backend.ScalesOf(0, 0, 1) },
+			func(v *backend.View) { v.Scales = backend.ScalesOf(3, 1, 1, 1, 1) },
+			func(v *backend.View) {
+				v.Scales = backend.Scales{Rows: 2, Cols: 1, DType: backend.F16, Data: make([]byte, 4)}
+			},
 		} {
 			bad := good
 			change(&bad)

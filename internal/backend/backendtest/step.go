@@ -75,6 +75,31 @@ func (s suite) stepErrors(t *testing.T) {
 		{"QStartLength", "len(QStart)", 0, func(s *backend.Step) { s.QStart = s.QStart[:1] }},
 		{"QStartEmpty", "len(QStart)", 0, func(s *backend.Step) { s.QStart = nil }},
 		{"TagLength", "len(Tag)", 0, func(s *backend.Step) { s.Tag = nil }},
+		{"TooManyRows", "len(IDs)", 0, func(s *backend.Step) { pad(s, maxRows+guardRows) }},
+		{"TooManyOuts", "len(Out)", 0, func(s *backend.Step) {
+			for range maxRows + guardRows {
+				s.Out = append(s.Out, 0)
+			}
+			s.Sampling = nil
+		}},
+		{"KVLenNegative", "KVLen", 3, func(s *backend.Step) {
+			s.KVLen, s.QStart = append(s.KVLen[:3:3], -1), append(s.QStart[:4:4], s.QStart[3])
+			for r := s.QStart[3]; int(r) < len(s.Seq); r++ {
+				s.Seq[r] = -1
+			}
+		}},
+		{"TemperatureNaN", "Sampling", 0, func(s *backend.Step) {
+			s.Sampling = make([]backend.Sampling, len(s.Out))
+			s.Sampling[0].Temperature = nan
+		}},
+		{"TopKNegative", "Sampling", 1, func(s *backend.Step) {
+			s.Sampling = make([]backend.Sampling, len(s.Out))
+			s.Sampling[1].TopK = -1
+		}},
+		{"UIsOne", "Sampling", 0, func(s *backend.Step) {
+			s.Sampling = make([]backend.Sampling, len(s.Out))
+			s.Sampling[0].U = 1
+		}},
 		{"SessionLength", "len(Session)", 0, func(s *backend.Step) { s.Session = s.Session[1:] }},
 		{"PageTagLength", "len(PageTag)", 0, func(s *backend.Step) { s.PageTag = s.PageTag[1:] }},
 		{"PagesLength", "len(Pages)", 0, func(s *backend.Step) { s.Pages = s.Pages[1:] }},
