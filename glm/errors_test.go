@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"iter"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -325,6 +326,8 @@ func TestInvalidRequests(t *testing.T) {
 		{"MaxTokens", with(Request{MaxTokens: -1})},
 		{"MaxTokens", Request{Tokens: []int32{1}, MaxTokens: math.MinInt}},
 		{"Stop[1]", with(Request{Stop: []string{"a", ""}})},
+		{"Stop[0]", with(Request{Stop: []string{strings.Repeat("x", 1025)}})},
+		{"Stop", with(Request{Stop: slices.Repeat([]string{"x"}, 17)})},
 		{"effort", with(Request{Effort: "enormous"})},
 		{"ToolChoice", with(Request{ToolChoice: ToolChoice{Mode: ToolRequired}})},
 		{"ToolChoice.Name", with(Request{ToolChoice: ToolChoice{Mode: ToolNamed}})},
@@ -880,6 +883,7 @@ func TestOpenErrors(t *testing.T) {
 		{"weights", nothing, Config{Weights: 99}, unsupported("Config.Weights", "99")},
 		{"fast prefill", nothing, Config{FastPrefill: true}, unsupported("Config.FastPrefill", "true")},
 		{"threads", nothing, Config{Threads: -1}, unsupported("Config.Threads", "-1")},
+		{"many threads", nothing, Config{Threads: 4097}, unsupported("Config.Threads", "4097")},
 		{"eps", nothing, Config{LatentEps: math.NaN()}, unsupported("Config.LatentEps", "NaN")},
 		{"negative eps", nothing, Config{LatentEps: -1}, unsupported("Config.LatentEps", "-1")},
 		{"CUDA", nothing, Config{Device: CUDA}, func(err error) bool {
@@ -916,7 +920,7 @@ func TestOpenErrors(t *testing.T) {
 
 // A context that ends while weights are loaded ends the loading, wherever it is.
 func TestOpenCancelled(t *testing.T) {
-	before := offheap.InUse()
+	before, goroutines := offheap.InUse(), runtime.NumGoroutine()
 	calls := 0
 	for at := 0; ; at++ {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -945,6 +949,11 @@ func TestOpenCancelled(t *testing.T) {
 		}
 		if now := offheap.InUse(); now != before {
 			t.Fatalf("call %d: %d bytes left mapped", at, now-before)
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines were left", runtime.NumGoroutine()-goroutines)
 		}
 	}
 	if calls < 10 {

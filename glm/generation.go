@@ -1,6 +1,7 @@
 package glm
 
 import (
+	"cmp"
 	"context"
 	cryptorand "crypto/rand"
 	"encoding/hex"
@@ -22,6 +23,7 @@ type generation struct {
 	prompt  *prompt
 	stops   []int32 // ids that end the reply
 	report  bool    // Token events
+	asked   int     // ids that the request wants
 
 	// The scheduler's own, between steps.
 	ids      []int32          // prompt and output: what must be fed before the next id
@@ -54,7 +56,7 @@ type replyMessage struct {
 func newGeneration(s *Session, r *Request, p *prompt, lease *kvcache.Lease) (*generation, error) {
 	m := s.pool.model
 	g := &generation{
-		session: s, lease: lease, prompt: p, stops: m.config.EOS,
+		session: s, lease: lease, prompt: p, stops: m.config.EOS, asked: cmp.Or(r.MaxTokens, s.pool.maxTokens),
 		ids:   slices.Clone(p.ids),
 		ready: make(chan struct{}, 1), stopper: stopper{stops: r.Stop},
 		random: s.random,
@@ -174,7 +176,11 @@ func (g *generation) accept(id int32, logProb float32, top []backend.TokenProb) 
 		g.settle(kvcache.CauseStop, nil)
 	case len(g.output) >= g.lease.MaxTokens():
 		g.close()
-		g.settle(kvcache.CauseLength, nil)
+		if len(g.output) < g.asked { // Clamp cut it to what the context leaves
+			g.settle(kvcache.CauseContext, nil)
+		} else {
+			g.settle(kvcache.CauseLength, nil)
+		}
 	}
 }
 

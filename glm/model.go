@@ -92,6 +92,8 @@ const (
 	stepRows = 256
 	// stepOuts is the largest number of rows of a step that are sampled.
 	stepOuts = 64
+	// maxThreads is more than any machine has processors.
+	maxThreads = 4096
 )
 
 // Open opens the checkpoint in a directory. Weights are mapped, not read.
@@ -143,8 +145,8 @@ func (c *Config) check() error {
 		return &UnsupportedError{Field: "Config.Weights", Value: strconv.Itoa(int(c.Weights)), Supported: "AsStored"}
 	case c.FastPrefill:
 		return &UnsupportedError{Field: "Config.FastPrefill", Value: "true", Supported: "false"}
-	case c.Threads < 0:
-		return &UnsupportedError{Field: "Config.Threads", Value: strconv.Itoa(c.Threads), Supported: "0 or more"}
+	case c.Threads < 0 || c.Threads > maxThreads:
+		return &UnsupportedError{Field: "Config.Threads", Value: strconv.Itoa(c.Threads), Supported: fmt.Sprintf("0 to %d", maxThreads)}
 	case !(c.LatentEps >= 0 && c.LatentEps < 1):
 		return &UnsupportedError{Field: "Config.LatentEps", Value: fmt.Sprint(c.LatentEps), Supported: "0 to 1"}
 	}

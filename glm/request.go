@@ -14,15 +14,16 @@ type Request struct {
 	Tools    []Tool
 	Tokens   []int32 // a prompt of ids, fed as they are
 
-	// MaxTokens bounds the sampled ids; 0 means the pool's default.
+	// MaxTokens bounds the sampled ids; 0: the pool's default.
 	MaxTokens int
 	// Sampling nil follows the checkpoint's generation_config.json, and is
 	// greedy if that says nothing; &Sampling{} is greedy.
 	Sampling   *Sampling
 	Effort     Effort
 	ToolChoice ToolChoice
-	// Stop strings end the answer before them. They are looked for in the text
-	// of the answer, not in reasoning or tool calls.
+	// Stop strings end the answer before them: at most 16, of at most 1024 bytes.
+	// They are looked for in the text of the answer, not in reasoning or tool
+	// calls.
 	Stop []string
 }
 
@@ -48,8 +49,13 @@ type Sampling struct {
 	TopLogProbs int  // how many alternatives each carries, at most 20
 }
 
-// maxTopLogProbs bounds what one Token carries.
-const maxTopLogProbs = 20
+const (
+	// maxTopLogProbs bounds what one Token carries.
+	maxTopLogProbs = 20
+	// maxStops and maxStop bound the search after every id, for which the
+	// batch waits.
+	maxStops, maxStop = 16, 1024
+)
 
 func (s *Sampling) check(vocab, valid int) error {
 	for _, f := range []struct {
@@ -172,9 +178,12 @@ func (r *Request) check(vocab, valid int) error {
 			return invalid(fmt.Sprintf("Tokens[%d]", i), "is %d, want 0 to %d", id, vocab-1)
 		}
 	}
+	if len(r.Stop) > maxStops {
+		return invalid("Stop", "holds %d strings, want at most %d", len(r.Stop), maxStops)
+	}
 	for i, s := range r.Stop {
-		if s == "" {
-			return invalid(fmt.Sprintf("Stop[%d]", i), "is empty")
+		if s == "" || len(s) > maxStop {
+			return invalid(fmt.Sprintf("Stop[%d]", i), "has %d bytes, want 1 to %d", len(s), maxStop)
 		}
 	}
 	if err := r.ToolChoice.check(r.Tools); err != nil {

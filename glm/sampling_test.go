@@ -559,6 +559,20 @@ func TestMaxTokens(t *testing.T) {
 			t.Errorf("%+v: %d ids, %s, %+v", c, len(reply.Tokens), reply.Reason, reply.Usage)
 		}
 	}
+	// Clamp gives what the context leaves, and says that this was the reason.
+	p := openPool(t, m, PoolConfig{Tokens: 96, Context: 96, Admission: Clamp, MaxTokens: 50})
+	for _, c := range []struct {
+		prompt, request, want int
+		reason                FinishReason
+	}{
+		{5, 91, 91, FinishLength}, {5, 92, 91, FinishContext}, {5, math.MaxInt, 91, FinishContext}, {95, 2, 1, FinishContext},
+		{40, 0, 50, FinishLength}, {50, 0, 46, FinishContext}, {90, 6, 6, FinishLength},
+	} {
+		reply, err := Collect(p.Generate(t.Context(), "", Request{Tokens: ids(c.prompt), MaxTokens: c.request, Sampling: quiet()}))
+		if err != nil || len(reply.Tokens) != c.want || reply.Reason != c.reason {
+			t.Errorf("clamp, %+v: %d ids, %s, %v", c, len(reply.Tokens), reply.Reason, err)
+		}
+	}
 	if p := openPool(t, m, PoolConfig{Tokens: fixtureContext}); p.maxTokens != fixtureContext/4 {
 		t.Errorf("default of %d tokens", p.maxTokens)
 	}

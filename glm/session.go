@@ -1,6 +1,7 @@
 package glm
 
 import (
+	"cmp"
 	"context"
 	cryptorand "crypto/rand"
 	"encoding/binary"
@@ -101,11 +102,7 @@ func (s *Session) admit(ctx context.Context, r *Request) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := r.MaxTokens
-	if want == 0 {
-		want = s.pool.maxTokens
-	}
-	lease, err := s.inner.Admit(ctx, kvcache.Request{Tokens: p.ids, MaxTokens: want})
+	lease, err := s.inner.Admit(ctx, kvcache.Request{Tokens: p.ids, MaxTokens: cmp.Or(r.MaxTokens, s.pool.maxTokens)})
 	if err != nil {
 		return nil, err
 	}
