@@ -66,7 +66,7 @@ func rowsOf(s *backend.Step, session uint64) (rows, at int) {
 // token. The neighbour in the same steps says what it says alone, in as many
 // steps, and nothing of it is computed twice.
 func TestCancelPoints(t *testing.T) {
-	const prompt, decoded, chunk = 600, 7, 64
+	const chunk, decoded = 64, 7 // rows of a prompt in a step; tokens to be cancelled at
 	var (
 		mu        sync.Mutex
 		neighbour uint64 // its session
@@ -108,9 +108,9 @@ func TestCancelPoints(t *testing.T) {
 		During: func(s *backend.Step) { see("during", s) },
 		End:    func(s *backend.Step, _ *backend.Result) { see("after", s) },
 	})
-	rest = endless(g.VocabSize, 5, prompt/chunk+decoded+20, 1)
-	long, short := endless(g.VocabSize, prompt, decoded+2, 2), endless(g.VocabSize, 40, 2, 3)
-	want := alone(t, m, glm.KVF32, []ask{{"neighbour", "", rest}, {"victim", "", long}, {"again", "", short}})
+	rest = endless(g.VocabSize, 5, 30, 1)
+	long, brief, again := endless(g.VocabSize, 10*chunk, 2, 2), endless(g.VocabSize, chunk+6, decoded+2, 3), endless(g.VocabSize, 40, 2, 4)
+	want := alone(t, m, glm.KVF32, []ask{{"neighbour", "", rest}, {"long", "", long}, {"brief", "", brief}, {"again", "", again}})
 
 	p := newPool(t, m, glm.PoolConfig{Tokens: 4096})
 	sessions := uint64(0) // opened so far
@@ -123,8 +123,9 @@ func TestCancelPoints(t *testing.T) {
 		return s
 	}
 	// attempt strikes the victim in a step of its own, or breaks at a token.
-	attempt := func(name string, step int, when string, token int) {
+	attempt := func(name string, r glm.Request, whole heard, step int, when string, token int) {
 		t.Helper()
+		prompt := len(r.Tokens)
 		n, v := open(), open()
 		mu.Lock()
 		neighbour, reached, victim, at, moment = sessions-1, 0, 0, step, when
@@ -149,10 +150,10 @@ func TestCancelPoints(t *testing.T) {
 			})
 		}()
 		soon(t, name+": the neighbour's first token", running)
-		h := listen(v.Generate(ctx, long), prompt, func(tokens int) bool { return token == 0 || tokens < token })
+		h := listen(v.Generate(ctx, r), prompt, func(tokens int) bool { return token == 0 || tokens < token })
 		close(ended)
 		used := v.Usage()
-		again := listen(v.Generate(t.Context(), short), len(short.Tokens), nil) // at once
+		next := listen(v.Generate(t.Context(), again), len(again.Tokens), nil) // at once
 		other := <-over
 
 		switch {
@@ -164,10 +165,10 @@ func TestCancelPoints(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, h.finish.Reason, h.err)
 		case token == 0 && used != h.finish.Usage, used.Prompt != prompt, used.Output < len(h.tokens), used.Cached != 0:
 			t.Errorf("%s: usage %+v, told %+v after %d tokens", name, used, h.finish.Usage, len(h.tokens))
-		case len(h.tokens) > len(want[1].tokens) || !slices.Equal(h.tokens, want[1].tokens[:len(h.tokens)]):
-			t.Errorf("%s: %s", name, differ(&h, &want[1]))
+		case len(h.tokens) > len(whole.tokens) || !slices.Equal(h.tokens, whole.tokens[:len(h.tokens)]):
+			t.Errorf("%s: %s", name, differ(&h, &whole))
 		}
-		same(t, name, []ask{{name: "neighbour"}, {name: "again"}}, []heard{other, again}, []heard{want[0], want[2]})
+		same(t, name, []ask{{name: "neighbour"}, {name: "again"}}, []heard{other, next}, []heard{want[0], want[3]})
 		if token == 0 {
 			// Tokens come after the last step of the prompt, one a step; that of
 			// the step that is struck is not told.
@@ -187,16 +188,20 @@ func TestCancelPoints(t *testing.T) {
 	points := 0
 	stride := 1
 	if testing.Short() {
-		stride = 5
+		stride = 4
 	}
-	for step := 1; step <= prompt/chunk+1+decoded; step += stride {
+	for step := 1; step <= 10+1+decoded; step += stride {
 		for _, when := range []string{"before", "during", "after"} {
-			attempt(fmt.Sprintf("%s step %d", when, step), step, when, 0)
+			if step <= 10 {
+				attempt(fmt.Sprintf("%s step %d of a long prompt", when, step), long, want[1], step, when, 0)
+			} else {
+				attempt(fmt.Sprintf("%s token %d", when, step-10), brief, want[2], step-10+1, when, 0)
+			}
 			points++
 		}
 	}
 	for token := 1; token <= decoded; token += stride {
-		attempt(fmt.Sprintf("break at token %d", token), 0, "", token)
+		attempt(fmt.Sprintf("break at token %d", token), brief, want[2], 0, "", token)
 		points++
 	}
 	if points < 50 && !testing.Short() {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cofferdam-ml/cofferdam/glm"
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
@@ -156,9 +157,8 @@ func rounds(t testing.TB) int {
 // while it is shut the next step waits.
 type gate struct {
 	mu    sync.Mutex
-	shut  chan struct{} // closed to open; nil: open
-	ahead int           // steps that wait or have begun
-	steps []map[uint64]int
+	shut  chan struct{}    // closed to open; nil: open
+	steps []map[uint64]int // rows by session
 }
 
 func (g *gate) watch() *glm.Watch {
@@ -196,6 +196,192 @@ func (g *gate) begun() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.steps)
+}
+
+// Closing a session, a pool or a model ends what runs in a step and what waits
+// for room at once, each with its own error; pool and model wait for the step.
+func TestCloseInStepAndQueue(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		close          func(m *glm.Model, p *glm.KVPool, running, waiting *glm.Session) error
+		running, waits error // nil: goes on
+		afterStep      bool  // close returns after the step
+	}{
+		{"running session", func(_ *glm.Model, _ *glm.KVPool, r, _ *glm.Session) error { return r.Close() }, glm.ErrSessionClosed, nil, false},
+		{"waiting session", func(_ *glm.Model, _ *glm.KVPool, _, w *glm.Session) error { return w.Close() }, nil, glm.ErrSessionClosed, false},
+		{"pool", func(_ *glm.Model, p *glm.KVPool, _, _ *glm.Session) error { return p.Close() }, glm.ErrPoolClosed, glm.ErrPoolClosed, true},
+		{"model", func(m *glm.Model, _ *glm.KVPool, _, _ *glm.Session) error { return m.Close() }, glm.ErrModelClosed, glm.ErrModelClosed, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := &gate{}
+			m, gold := openGolden(t, "glm47flash", 1, g.watch())
+			first, second := endless(gold.VocabSize, 70, 20, 1), endless(gold.VocabSize, 40, 5, 2)
+			want := alone(t, m, glm.KVF32, []ask{{"running", "", first}, {"waiting", "", second}})
+			p := newPool(t, m, glm.PoolConfig{Tokens: 96})
+			sessions := [2]*glm.Session{}
+			over := [2]chan heard{make(chan heard, 1), make(chan heard, 1)}
+			steps := g.begun()
+			g.close()
+			for i, r := range []glm.Request{first, second} {
+				s, err := p.NewSession(glm.SessionConfig{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				sessions[i] = s
+				go func() { over[i] <- listen(s.Generate(t.Context(), r), len(r.Tokens), nil) }()
+				eventually(t, "its place", func() bool { return g.begun() > steps && p.Stats().Waiting == i })
+			}
+			closed := make(chan error, 1)
+			go func() { closed <- c.close(m, p, sessions[0], sessions[1]) }()
+			if !c.afterStep {
+				if err := <-closed; err != nil {
+					t.Error(err)
+				}
+			}
+			for i, err := range []error{c.running, c.waits} {
+				if err == nil {
+					continue
+				}
+				reason := glm.FinishFailed
+				if i == 1 {
+					reason = "" // refused: only the error
+				}
+				// The step still stands at the gate.
+				if h := <-over[i]; h.flaw != nil || !errors.Is(h.err, err) || h.finish.Reason != reason || len(h.tokens) > 0 {
+					t.Errorf("stream %d: %q, %v, %v", i, h.finish.Reason, h.err, h.flaw)
+				}
+				if h := listen(sessions[i].Generate(t.Context(), second), 40, nil); !errors.Is(h.err, err) || h.flaw != nil || h.finish.Reason != "" {
+					t.Errorf("stream %d, after the close: %q, %v, %v", i, h.finish.Reason, h.err, h.flaw)
+				}
+			}
+			if c.afterStep {
+				select {
+				case <-closed:
+					t.Error("closed while a step was running")
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			g.open()
+			if c.afterStep {
+				if err := <-closed; err != nil {
+					t.Error(err)
+				}
+			}
+			for i, err := range []error{c.running, c.waits} {
+				if err == nil {
+					same(t, c.name, []ask{{name: fmt.Sprint("stream ", i)}}, []heard{<-over[i]}, want[i:i+1])
+				}
+			}
+			if st := p.Stats(); st.Integrity != 0 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+// A consumer that takes its time holds up nobody, not even its own generation.
+func TestSlowConsumer(t *testing.T) {
+	m, g := openGolden(t, "glm47flash", 1, nil)
+	slow, quick := endless(g.VocabSize, 40, 30, 1), endless(g.VocabSize, 50, 60, 2)
+	want := alone(t, m, glm.KVF32, []ask{{"slow", "", slow}, {"quick", "", quick}})
+	p := newPool(t, m, glm.PoolConfig{Tokens: 4096})
+	var other heard
+	h := listen(p.Generate(t.Context(), "", slow), len(slow.Tokens), func(tokens int) bool {
+		if tokens == 1 {
+			other = listen(p.Generate(t.Context(), "", quick), len(quick.Tokens), nil)
+			eventually(t, "an end of the slow one's own computation", func() bool { return p.Stats().Running == 0 })
+		}
+		return true
+	})
+	same(t, "with a slow consumer", []ask{{name: "slow"}, {name: "quick"}}, []heard{h, other}, want)
+}
+
+// Nothing runs until a stream is ranged over; a session is busy from then to the
+// end of the loop, however that is left, and free afterwards.
+func TestBusyFromRangeToReturn(t *testing.T) {
+	g := &gate{}
+	m, gold := openGolden(t, "glm47flash", 1, g.watch())
+	r := endless(gold.VocabSize, 40, 20, 1)
+	want := alone(t, m, glm.KVF32, []ask{{"alone", "", r}})
+	p := newPool(t, m, glm.PoolConfig{Tokens: 96})
+	s, err := p.NewSession(glm.SessionConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := g.begun()
+	stream := s.Generate(t.Context(), r)
+	if n := p.Stats().Running; n != 0 || g.begun() != before {
+		t.Errorf("%d run before the range", n)
+	}
+	busy := func(when string) {
+		t.Helper()
+		for _, again := range []iter.Seq2[glm.Event, error]{stream, s.Generate(t.Context(), r)} {
+			if h := listen(again, len(r.Tokens), nil); !errors.Is(h.err, glm.ErrSessionBusy) || h.flaw != nil || h.finish.Reason != "" {
+				t.Errorf("%s: %q, %v, %v", when, h.finish.Reason, h.err, h.flaw)
+			}
+		}
+	}
+	free := func(when string) {
+		t.Helper()
+		same(t, when, []ask{{name: "the next"}}, []heard{listen(stream, len(r.Tokens), nil)}, want)
+	}
+
+	// While it waits for room.
+	holder, err := p.NewSession(glm.SessionConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.close()
+	first, second := make(chan heard, 1), make(chan heard, 1)
+	go func() { first <- listen(holder.Generate(t.Context(), r), len(r.Tokens), nil) }()
+	eventually(t, "a step", func() bool { return g.begun() > before })
+	go func() { second <- listen(stream, len(r.Tokens), nil) }()
+	eventually(t, "a queue", func() bool { return p.Stats().Waiting == 1 })
+	busy("in the queue")
+	g.open()
+	same(t, "after the queue", []ask{{name: "the first"}, {name: "the second"}}, []heard{<-first, <-second}, []heard{want[0], want[0]})
+	free("after a whole loop")
+
+	// In the loop's body, also once everything has been computed.
+	h := listen(stream, len(r.Tokens), func(tokens int) bool {
+		if tokens == 1 {
+			busy("at the first token")
+		}
+		if tokens == len(want[0].tokens) {
+			eventually(t, "the end of the computation", func() bool { return p.Stats().Running == 0 })
+			busy("at the last token")
+		}
+		return true
+	})
+	same(t, "watched", []ask{{name: "the first"}}, []heard{h}, want)
+	free("after a watched loop")
+
+	// Left by break, by a panic, and by the caller of an iterator that was pulled.
+	for range stream {
+		break
+	}
+	if u := s.Usage(); u.Prompt != len(r.Tokens) {
+		t.Errorf("usage after break: %+v", u)
+	}
+	free("after break")
+	func() {
+		defer func() {
+			if recover() != "the consumer's" {
+				t.Error("the panic is lost")
+			}
+		}()
+		for range stream {
+			panic("the consumer's")
+		}
+	}()
+	free("after a panic")
+	next, stop := iter.Pull2(stream)
+	if ev, err, ok := next(); ev == nil || err != nil || !ok {
+		t.Errorf("pulled %v, %v, %v", ev, err, ok)
+	}
+	busy("pulled")
+	stop()
+	free("after stop")
 }
 
 // crowd runs generations beside a test, each in a session of its own.
