@@ -151,6 +151,26 @@ func TestAcceptedExtras(t *testing.T) {
 	})
 }
 
+// An MTP layer that config.json does not declare is accepted whole, and only whole.
+func TestUndeclaredMTPLayer(t *testing.T) {
+	f := newFixture(t, tinyDSA(), LayoutFP8)
+	delete(f.config, "num_nextn_predict_layers")
+	opened(t, f, func(t *testing.T, c *Checkpoint) {
+		if c.Config.MTPLayers != 0 {
+			t.Errorf("%d MTP layers; want what config.json says", c.Config.MTPLayers)
+		}
+		if _, err := c.Tensor("model.layers.3.eh_proj.weight"); err != nil {
+			t.Error(err)
+		}
+	})
+	f.drop(t, "model.layers.3.hnorm.weight")
+	_, err := OpenFS(mapFS(f.files(t)))
+	var e *CheckpointError
+	if !errors.As(err, &e) || e.Tensor != "model.layers.3.hnorm.weight" {
+		t.Errorf("%v; want an error that names the missing tensor", err)
+	}
+}
+
 // Every linear weight may be stored in any type, with either kind of scale.
 func TestQuantisationFollowsTensors(t *testing.T) {
 	f := newFixture(t, tinyDSA(), LayoutBF16)

@@ -83,6 +83,7 @@ func (t *table) check(c *Config) error {
 	if _, ok := t.byName[nextRoot+"embed_tokens.weight"]; c.Family == GLM5Next && !ok {
 		t.root = "model." // text-only files
 	}
+	c = t.withDrafts(c)
 	drafts := t.draftLayers(c)
 	for w := range weights(c) {
 		if w.layer >= c.Layers && !drafts[w.layer] {
@@ -114,24 +115,41 @@ func (t *table) find(name string) *stored {
 	return t.byName[name]
 }
 
+// maxDrafts bounds the MTP layers that are accepted without being declared.
+const maxDrafts = 8
+
+// withDrafts returns c with the MTP layers that are stored and not declared: some
+// configurations leave num_nextn_predict_layers out.
+func (t *table) withDrafts(c *Config) *Config {
+	all := *c
+	for all.MTPLayers < maxDrafts && t.find(fmt.Sprintf("%slayers.%d.eh_proj.weight", textRoot(c), c.Layers+all.MTPLayers)) != nil {
+		all.MTPLayers++
+	}
+	return &all
+}
+
 // draftLayers returns the MTP layers of which any tensor is there: a layer is
 // stored whole or not at all.
 func (t *table) draftLayers(c *Config) map[int]bool {
 	there := make(map[int]bool)
+	for i := c.Layers; i < c.Layers+c.MTPLayers; i++ {
+		there[i] = t.hasLayer(c, i)
+	}
+	return there
+}
+
+func (t *table) hasLayer(c *Config, i int) bool {
 	root := textRoot(c)
 	if t.root != "" {
 		root = t.root
 	}
-	for i := c.Layers; i < c.Layers+c.MTPLayers; i++ {
-		prefix := fmt.Sprintf("%slayers.%d.", root, i)
-		for name := range t.byName {
-			if strings.HasPrefix(name, prefix) {
-				there[i] = true
-				break
-			}
+	prefix := fmt.Sprintf("%slayers.%d.", root, i)
+	for name := range t.byName {
+		if strings.HasPrefix(name, prefix) {
+			return true
 		}
 	}
-	return there
+	return false
 }
 
 func (t *table) checkWeight(x *stored, w weight) error {
