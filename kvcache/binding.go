@@ -17,7 +17,7 @@ func (s *Step) Check(up Arrays) error {
 }
 
 func (s *Step) check(up Arrays) error {
-	if s.done || s.epoch == 0 {
+	if !s.pool.core.flies(s.epoch) {
 		return unknownStep(s.epoch)
 	}
 	seqs, rows := len(up.KVLen), len(up.IDs)

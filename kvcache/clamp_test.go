@@ -175,3 +175,41 @@ func TestReadmitIsBounded(t *testing.T) {
 		p.Close()
 	})
 }
+
+func TestRequeuedIsServedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, store := testPool(t, 8, clamp)
+		s := session(t, p, "a")
+		old, young := admitted(t, s, tokens(100, 8), 24), admitted(t, s, tokens(200, 8), 24)
+		prefill(t, p, store, old)
+		prefill(t, p, store, young)
+		step(t, p, store, Entry{old, 8, tokens(300, 24)})
+		var order []string
+		got := make(chan struct{})
+		enter := func(name string, f func() error) {
+			go func() {
+				if err := f(); err != nil {
+					t.Error(err)
+				}
+				order = append(order, name)
+				got <- struct{}{}
+			}()
+			synctest.Wait()
+		}
+		var other *Lease
+		enter("new", func() (err error) {
+			other, err = session(t, p, "b").Admit(t.Context(), Request{Tokens: tokens(400, 24), MaxTokens: 8})
+			return err
+		})
+		enter("requeued", func() error { return young.Readmit(t.Context(), tokens(200, 8)) })
+		old.End(CauseLength, nil)
+		<-got // there is not room for both
+		if order[0] != "requeued" {
+			t.Error(order)
+		}
+		young.End(CauseStop, nil)
+		<-got
+		other.End(CauseStop, nil)
+		p.Close()
+	})
+}

@@ -42,7 +42,7 @@ func (e write) on(c *core) error {
 	}
 	pg := &c.s.pages[e.ref.page]
 	size := int32(c.cfg.PageSize)
-	if at >= 0 && pg.gen == e.ref.gen && e.rows > 0 && e.rows <= min(size, l.prompt-int32(at)*size) {
+	if at >= 0 && e.rows > 0 && e.rows <= min(size, l.prompt-int32(at)*size) {
 		pg.filled = e.rows
 	} else if guard.Gen {
 		return stale(at*int(size), "rows of a page under its ticket", fmt.Sprintf("%d rows for generation %d", e.rows, e.ref.gen))

@@ -87,7 +87,7 @@ func (e admit) on(c *core) error {
 	x := &c.s.index
 	root := rootKey(c.hash, c.identity, l.scope)
 	var hits []int32
-	if !l.remote && !l.private {
+	if !l.remote {
 		hits, c.buf = x.match(c.hash, c.buf, root, l.scope, e.tokens, int(n)-1)
 	}
 	need := c.pagesFor(c.wants(l, n)) - int32(len(hits))
@@ -192,7 +192,7 @@ func (c *core) alone(slot int32) bool {
 func (c *core) requeue(slot int32) {
 	l := &c.s.leases[slot]
 	c.giveBack(l)
-	l.phase, l.requeued, l.nonce = phaseWaiting, true, 0
+	l.phase, l.requeued, l.private, l.nonce = phaseWaiting, true, false, 0
 	c.fx.ended = append(c.fx.ended, leaseID{slot, l.request})
 	c.recordLease(AuditRequeued, l)
 }

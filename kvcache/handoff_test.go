@@ -147,6 +147,17 @@ func TestCommitCountsRowsThatArrived(t *testing.T) {
 	if err := dec.receive(ticket, ticket.pages[0], 4, page); err != nil {
 		t.Fatal(err)
 	}
+	forged := ticket
+	forged.nonce[0]++
+	if err := dec.receive(forged, ticket.pages[1], 4, page); !errors.Is(err, ErrStalePage) {
+		t.Errorf("a write under another nonce: %v", err)
+	}
+	dec.quiesce(forged)
+	inside(dec, func(c *core) {
+		if c.lease(l.id).pinned[byWriter] != 3 {
+			t.Error("another ticket's writer let go of the pages")
+		}
+	})
 	err := l.Commit(Manifest{ticket: ticket})
 	if !errors.Is(err, ErrHandoff) || !strings.Contains(err.Error(), "10 rows arrived, have 4") {
 		t.Fatal(err)
@@ -288,6 +299,29 @@ func TestTrueSizes(t *testing.T) {
 	}
 	if _, err := New(Config{Pages: 681_280/page + 1, PageSize: page, Context: advertised}, nil); !errors.Is(err, ErrContextExceedsPool) {
 		t.Error(err)
+	}
+}
+
+// A transfer that fails lets go of the issuer's pages by itself.
+func TestFailedSendQuiesces(t *testing.T) {
+	pre, dec, preStore, _ := pair(t, 16, 16, nil)
+	prompt := tokens(1, 10)
+	l, ticket := remote(t, dec, "acme", prompt)
+	from := accepted(t, pre, preStore, "acme", ticket, prompt)
+	l.End(CauseCancelled, nil)
+	if st := dec.Stats(); st.Quarantined != 3 {
+		t.Fatalf("%+v", st)
+	}
+	if _, err := from.Send(dec, 1); !errors.Is(err, ErrStalePage) {
+		t.Fatal(err)
+	}
+	if st := dec.Stats(); st.Quarantined != 0 {
+		t.Fatalf("%+v", st)
+	}
+	// The sender's pages were pinned for the copy only.
+	from.End(CauseStop, nil)
+	if st := pre.Stats(); st.Quarantined+st.Shared+st.Writable != 0 {
+		t.Fatalf("%+v", st)
 	}
 }
 

@@ -204,6 +204,9 @@ func TestKeyFields(t *testing.T) {
 			}
 		}
 	}
+	// A tenant named like the bytes of a session's number is not that session.
+	put("session 5", key(base, Scope{Session: 5}))
+	put("tenant 5", key(base, Scope{Tenant: "\x00\x00\x00\x00\x00\x00\x00\x05"}))
 	c := base
 	c.PageSize = 8
 	put("page size", key(c, Scope{Tenant: "x"}))

@@ -433,6 +433,11 @@ func TestFreedPagesAreScrubbed(t *testing.T) {
 		s.Complete(results(s))
 		l.End(CauseStop, nil)
 	}
+	inside(p, func(c *core) {
+		if len(c.s.leases) != 1 {
+			t.Errorf("%d slots for one request at a time", len(c.s.leases))
+		}
+	})
 }
 
 // Closing ends the wait of requests that were never admitted.
@@ -462,6 +467,74 @@ func TestCloseEndsWaiting(t *testing.T) {
 		if c, err := holder.End(CauseStop, nil); c != CauseClosed || !errors.Is(err, ErrPoolClosed) {
 			t.Error(c, err)
 		}
+		p.Close()
+	})
+}
+
+// slowStore takes a second to scrub.
+type slowStore struct{ *tagStore }
+
+func (s slowStore) Scrub(pages ...int) {
+	time.Sleep(time.Second)
+	s.tagStore.Scrub(pages...)
+}
+
+// Scrubbing is done outside the lock: it delays only who needs the pages.
+func TestScrubbingDelaysNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(Config{Pages: 9, PageSize: 4, Context: 32}, slowStore{newTagStore(9, 4)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := session(t, p, "")
+		l := admitted(t, s, tokens(1, 6), 2)
+		st, err := p.Begin([]Entry{{l, 0, tokens(1, 6)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		st.Abort()
+		l.End(CauseCancelled, nil)
+		synctest.Wait() // the janitor is in the store
+		if st := p.Stats(); st.Dirty != 2 || time.Since(start) != 0 {
+			t.Fatalf("%+v after %v", st, time.Since(start))
+		}
+		// Whoever needs those very pages waits for them, and only for them.
+		l = admitted(t, s, tokens(1, 30), 2)
+		st, err = p.Begin([]Entry{{l, 0, tokens(1, 24)}})
+		if err != nil || time.Since(start) != 0 {
+			t.Fatal(err, time.Since(start))
+		}
+		st.Complete(results(st))
+		st, err = p.Begin([]Entry{{l, 24, tokens(25, 6)}})
+		if err != nil || time.Since(start) != time.Second {
+			t.Fatal(err, time.Since(start))
+		}
+		st.Abort()
+		l.End(CauseStop, nil)
+		p.Close()
+	})
+}
+
+// Who leaves the queue lets the next one in.
+func TestLeavingTheQueueMakesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := testPool(t, 4, func(c *Config) { c.Queue, c.QueueWait = 10, time.Second })
+		s := session(t, p, "a")
+		holder := admitted(t, s, tokens(1, 7), 1)
+		start := time.Now()
+		large := make(chan error, 1)
+		go func() {
+			_, err := s.Admit(t.Context(), Request{Tokens: tokens(1, 15), MaxTokens: 1})
+			large <- err
+		}()
+		time.Sleep(time.Second / 2)
+		l := admitted(t, s, tokens(1, 3), 1)
+		if waited := time.Since(start); waited != time.Second || !errors.Is(<-large, ErrPoolExhausted) {
+			t.Error(waited)
+		}
+		l.End(CauseStop, nil)
+		holder.End(CauseStop, nil)
 		p.Close()
 	})
 }

@@ -51,7 +51,6 @@ type Step struct {
 	at      []int32        // first position of each sequence
 	seqs    map[uint64]int // nonce -> sequence
 	refused []Refusal
-	done    bool
 }
 
 // Result is what a backend returns for one sequence.
@@ -206,14 +205,6 @@ func (s *Step) Complete(results []Result) []error {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	outcomes := make([]error, len(results))
-	if s.done || s.epoch == 0 {
-		for i := range outcomes {
-			outcomes[i] = p.flaw(nil, unknownStep(s.epoch))
-		}
-		return outcomes
-	}
-	s.done = true
 	arrivals := make([]arrival, len(results))
 	for i, r := range results {
 		arrivals[i] = arrival{none, r.Tag, r.Session, r.Epoch, int32(max(min(r.Rows, maxContext), -1))}
@@ -222,6 +213,7 @@ func (s *Step) Complete(results []Result) []error {
 		}
 	}
 	fx, err := p.apply(complete{s.epoch, arrivals})
+	outcomes := make([]error, len(results))
 	for i := range outcomes {
 		if err != nil {
 			outcomes[i] = p.flaw(nil, err)
@@ -245,10 +237,6 @@ func (s *Step) Abort() {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.done || s.epoch == 0 {
-		return
-	}
-	s.done = true
-	p.apply(abort{s.epoch})
+	p.apply(abort{s.epoch}) // refused if it has ended
 	p.pump()
 }

@@ -258,6 +258,10 @@ func TestCheckBindsTheUpload(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// A sequence that runs twice, each time with all its rows.
+	if err := s.Check(pad(s.Arrays(), []int{1, 0, 0}, 5, 4, 4)); !errors.Is(err, ErrBinding) {
+		t.Errorf("a sequence twice: %v", err)
+	}
 	// The snapshot itself is not trusted: it may have been overwritten.
 	snapshot := s.Arrays()
 	snapshot.KVLen[0]++

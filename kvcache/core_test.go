@@ -1,0 +1,162 @@
+package kvcache
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Long random histories of a larger world than the search can cover, with the
+// invariants after every event. A failing history shrinks to a short one.
+func TestRandomHistories(t *testing.T) {
+	for name, w := range map[string]world{
+		"strict": {cfg: Config{Pages: 14, PageSize: 4, Context: 32, Slack: 2}, prompts: [][]int32{{7, 7, 7, 7, 7, 7, 7, 7, 7}, {7, 7, 7, 7, 7, 8}}, outputs: []int{4, 9}, remote: true},
+		"clamp":  {cfg: Config{Pages: 9, PageSize: 4, Context: 32, Admission: Clamp, Checksums: true}, prompts: [][]int32{{7, 7, 7, 7, 7}, {7}}, outputs: []int{27, 30}},
+	} {
+		w.prompts = append(w.prompts, []int32{7, 7, 7})
+		w.outputs = append(w.outputs, 3)
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) {
+				s := &searcher{w: w, c: newCore(w.cfg, 0), reached: map[string]int{}}
+				s.c.hash = cheapHash
+				length := rapid.SampledFrom([]int{2, 5, 10, 25, 60, 200}).Draw(rt, "events")
+				for i := range length {
+					m := rapid.Uint16().Draw(rt, "event")
+					before := s.c.s.clone()
+					events := s.events(&before)
+					e := events[int(m)%len(events)]
+					_, err := s.c.apply(e)
+					if err != nil && !s.c.s.equal(&before) {
+						rt.Fatalf("%s was refused with %q, yet the state changed", describe(e), err)
+					}
+					if err := s.c.check(); err != nil {
+						rt.Fatalf("event %d, %s: %v", i, describe(e), err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Equal states encode equally, a clone shares nothing with its origin.
+func TestCloneAndEqual(t *testing.T) {
+	c := newCore(small(Strict), 0)
+	c.hash = cheapHash
+	must := func(e event) effects {
+		t.Helper()
+		fx, err := c.apply(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fx
+	}
+	id := must(submit{session: 1, scope: Scope{Tenant: "a"}, prompt: 3, output: 2}).id
+	must(admit{id, []int32{1, 2, 3}})
+	epoch := must(begin{[]feed{{id, 0, []int32{1, 2, 3}}}}).epoch
+	before := c.s.clone()
+	if !before.equal(&c.s) {
+		t.Fatal("a clone differs")
+	}
+	l := c.lease(id)
+	must(complete{epoch, []arrival{{id.slot, l.nonce, 1, epoch, 3}}})
+	if before.equal(&c.s) {
+		t.Fatal("two states are taken for one")
+	}
+	if l := before.leases[0]; len(l.pending) != 3 || l.valid != 0 || before.pages[l.table[0].page].state != pageWritable {
+		t.Fatal("the clone changed with its origin")
+	}
+}
+
+// What is being scrubbed counts: nothing is evicted for pages that are on
+// their way to be free.
+func TestReclaimCountsWhatIsBeingScrubbed(t *testing.T) {
+	c := newCore(small(Strict), 0)
+	for i, s := range []pageState{pageSealed, pageDirty, pageDirty} {
+		p := c.pop(&c.s.free)
+		if s == pageDirty {
+			c.push(&c.s.dirty, p, pageDirty)
+			continue
+		}
+		c.s.pages[p] = page{state: pageSealed, owner: none, next: none, filled: 2, gen: uint64(i) + 1, tag: 9}
+		c.s.index.insert(p, Key{}, Scope{Tenant: "a"}, none, []int32{1, 2})
+		c.s.index.lay(p)
+	}
+	for _, step := range []struct {
+		pages              int32
+		scrubbing, resting int32
+	}{{1, 1, 1}, {2, 2, 1}, {2, 2, 1}, {3, 3, 0}} {
+		if _, err := c.apply(reclaim{step.pages}); err != nil {
+			t.Fatal(err)
+		}
+		if c.s.scrubbing != step.scrubbing || c.s.index.rest.n != step.resting {
+			t.Fatalf("reclaim %d: %d being scrubbed, %d resting, want %d and %d", step.pages, c.s.scrubbing, c.s.index.rest.n, step.scrubbing, step.resting)
+		}
+	}
+}
+
+// driver applies events that must be accepted.
+type driver struct {
+	*testing.T
+	*core
+}
+
+func (d driver) must(e event) effects {
+	d.Helper()
+	fx, err := d.apply(e)
+	if err != nil {
+		d.Fatal(err)
+	}
+	if err := d.check(); err != nil {
+		d.Fatal(err)
+	}
+	return fx
+}
+
+// running admits a prompt and puts all of it into a step.
+func (d driver) running(prompt []int32) (leaseID, uint64) {
+	d.Helper()
+	id := d.must(submit{session: 1, scope: Scope{Tenant: "a"}, prompt: len(prompt), output: 1}).id
+	d.must(admit{id, prompt})
+	return id, d.must(begin{[]feed{{id, 0, prompt}}}).epoch
+}
+
+// The core checks the echo itself, whatever the shell does.
+func TestArrivalNamesLeaseAndSession(t *testing.T) {
+	for name, spoil := range map[string]func(*arrival){
+		"nonce":   func(a *arrival) { a.nonce++ },
+		"session": func(a *arrival) { a.session++ },
+		"epoch":   func(a *arrival) { a.epoch++ },
+		"slot":    func(a *arrival) { a.slot++ },
+	} {
+		d := driver{t, newCore(small(Strict), 0)}
+		id, epoch := d.running([]int32{1, 2, 3})
+		a := arrival{id.slot, d.lease(id).nonce, 1, epoch, 3}
+		spoil(&a)
+		if fx := d.must(complete{epoch, []arrival{a}}); fx.outcomes[0] == nil || d.lease(id).valid != 0 {
+			t.Errorf("%s: %v, mark %d", name, fx.outcomes[0], d.lease(id).valid)
+		}
+	}
+}
+
+// A page that is being copied is not given up for its twin.
+func TestTwinOfACopiedPageIsKept(t *testing.T) {
+	d := driver{t, newCore(small(Strict), 0)}
+	a, first := d.running([]int32{1, 2, 3})
+	b, second := d.running([]int32{1, 2, 3})
+	echo := func(id leaseID, epoch uint64, rows int32) complete {
+		l := d.lease(id)
+		return complete{epoch, []arrival{{id.slot, l.nonce, l.session, epoch, rows}}}
+	}
+	d.must(echo(b, second, 1))
+	d.must(copying{b})
+	copied1 := d.lease(b).table[0]
+	d.must(echo(a, first, 3))
+	epoch := d.must(begin{[]feed{{b, 1, []int32{2, 3}}}}).epoch
+	d.must(echo(b, epoch, 2))
+	if l := d.lease(b); l.table[0] != copied1 || l.sealed != 0 || l.valid != 3 {
+		t.Errorf("page %v, want %v; %d sealed, mark %d", l.table[0], copied1, l.sealed, l.valid)
+	}
+	d.must(copied{b})
+	d.must(end{b, CauseStop})
+	d.must(end{a, CauseStop})
+}
