@@ -2,6 +2,7 @@ package glm_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -307,31 +308,6 @@ func TestLawsTwoPools(t *testing.T) {
 	wg.Wait()
 }
 
-// tally counts audit records by event.
-type tally struct {
-	slog.Handler
-	mu     sync.Mutex
-	events map[string]int
-}
-
-func (y *tally) Enabled(context.Context, slog.Level) bool { return true }
-
-func (y *tally) Handle(_ context.Context, r slog.Record) error {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if y.events == nil {
-		y.events = map[string]int{}
-	}
-	y.events[r.Message]++
-	return nil
-}
-
-func (y *tally) count(event string) int {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	return y.events[event]
-}
-
 // A request that gave its pages to an older one and was computed again answers
 // the same bits.
 func TestLawsRequeued(t *testing.T) {
@@ -351,18 +327,15 @@ func TestLawsRequeued(t *testing.T) {
 			all[i].r.Sampling = &s
 		}
 		want := alone(t, m, format, all)
-		audit := &tally{}
+		events := map[string]int{}
+		audit := auditor(func(event string, _ map[string]slog.Value) { events[event]++ })
 		p := newPool(t, m, glm.PoolConfig{Tokens: 11 * 32, KV: format, Admission: glm.Clamp, Audit: audit})
 		same(t, "requeued", all, together(t, p, rng, all), want)
-		if n := audit.count("requeued"); n == 0 {
-			t.Errorf("nothing was requeued: %v", audit.events)
-		}
-		if err := p.Check(); err != nil {
+		if err := errors.Join(p.Check(), p.Close()); err != nil {
 			t.Error(err)
 		}
-		if err := p.Close(); err != nil {
-			t.Error(err)
+		if events["requeued"] == 0 {
+			t.Errorf("nothing was requeued: %v", events)
 		}
-		t.Logf("audit: %v", audit.events)
 	})
 }

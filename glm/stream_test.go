@@ -1,9 +1,11 @@
 package glm_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"math"
 	"os"
 	"slices"
@@ -139,6 +141,23 @@ func listen(stream iter.Seq2[glm.Event, error], prompt int, stay func(tokens int
 	}
 	return h
 }
+
+// auditor hears a pool's audit records, one at a time.
+type auditor func(event string, attrs map[string]slog.Value)
+
+func (a auditor) Handle(_ context.Context, r slog.Record) error {
+	attrs := map[string]slog.Value{}
+	r.Attrs(func(at slog.Attr) bool {
+		attrs[at.Key] = at.Value
+		return true
+	})
+	a(r.Message, attrs)
+	return nil
+}
+
+func (a auditor) Enabled(context.Context, slog.Level) bool { return true }
+func (a auditor) WithAttrs([]slog.Attr) slog.Handler       { return a }
+func (a auditor) WithGroup(string) slog.Handler            { return a }
 
 // rounds is how often a random test is repeated: COFFERDAM_ROUNDS, or once.
 func rounds(t testing.TB) int {
@@ -382,6 +401,36 @@ func TestBusyFromRangeToReturn(t *testing.T) {
 	busy("pulled")
 	stop()
 	free("after stop")
+}
+
+// Usage is what was really computed and really reused: the audit record counts
+// rows and pages, and no row is fed for the last token.
+func TestUsageAddsUp(t *testing.T) {
+	m, g := openGolden(t, "glm47flash", 1, nil)
+	var computed, reused int64
+	p := newPool(t, m, glm.PoolConfig{Tokens: 4096, Audit: auditor(func(event string, attrs map[string]slog.Value) {
+		if event == "ended" {
+			computed, reused = attrs["computed"].Int64(), attrs["reused"].Int64()
+		}
+	})})
+	r := endless(g.VocabSize, 100, 40, 1)
+	shared := 0
+	for _, n := range []int{100, 100, 97, 96, 33, 32, 65} { // prompts that begin alike
+		r.Tokens, r.MaxTokens = r.Tokens[:n], 1+n%7
+		h := listen(p.Generate(t.Context(), "a", r), n, nil)
+		u := h.finish.Usage
+		if h.flaw != nil || h.finish.Reason != glm.FinishLength || u.Output != r.MaxTokens {
+			t.Fatalf("%s, %v, %v, %+v", h.finish.Reason, h.err, h.flaw, u)
+		}
+		if int(reused) != u.Cached || int(computed) != u.Prompt-u.Cached+u.Output-1 {
+			t.Errorf("prompt of %d: %+v, and the audit counts %d computed, %d reused", n, u, computed, reused)
+		}
+		if want := min(shared, (n-1)/32*32); u.Cached != want {
+			t.Errorf("prompt of %d: %d cached, want %d", n, u.Cached, want)
+		}
+		shared = max(shared, n/32*32)
+		r.Tokens = r.Tokens[:100]
+	}
 }
 
 // crowd runs generations beside a test, each in a session of its own.
