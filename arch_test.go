@@ -17,7 +17,7 @@ const module = "github.com/cofferdam-ml/cofferdam"
 
 // allowed lists, for each room, the rooms of this module that it may import.
 // "x/..." covers x and everything below; the first matching line holds.
-// DESIGN: imports run one way; ARCHITECTURE.md says what each room owns.
+// Imports run one way; ARCHITECTURE.md says what each room owns.
 var allowed = []struct {
 	rooms string
 	may   string

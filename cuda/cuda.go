@@ -1,5 +1,10 @@
 // Package cuda will compute programs on NVIDIA GPUs. It has no kernels yet: Open
-// says so, and package glm passes that on.
+// says so, and package glm passes that on as a *glm.DeviceError.
+//
+// # Caveats
+//
+// Nothing here runs. The package is there so that what will depend on it has a
+// place to ask.
 package cuda
 
 import (

@@ -2,6 +2,9 @@ package glm
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -185,13 +188,32 @@ func (m *Model) load(ctx context.Context, fsys fs.FS, c Config) error {
 		c.OnProgress(Progress{Done: total, Total: total})
 	}
 	cfg := &m.ck.Config
+	weights, err := m.ck.Fingerprint()
+	if err != nil {
+		return err
+	}
 	m.identity = identity{
-		weights:   m.ck.Fingerprint(),
-		tokenizer: strconv.Itoa(m.valid),
+		weights:   weights,
+		tokenizer: fingerprint(m.tokens),
 		rope:      fmt.Sprintf("theta %v, %d dims, interleaved %v", cfg.Rope.Theta, cfg.Rope.Dims, cfg.Rope.Interleaved),
 		eps:       fmt.Sprintf("%v, latent %v", cfg.RMSEps, cfg.LatentEps),
 	}
 	return nil
+}
+
+// fingerprint digests which bytes each id stands for; "" without a tokenizer.
+func fingerprint(t *tokenizer.Tokenizer) string {
+	if t == nil {
+		return ""
+	}
+	h := sha256.New()
+	var text []byte
+	for id := range t.Size() {
+		b := t.Bytes(int32(id))
+		text = append(binary.AppendUvarint(text[:0], uint64(len(b))), b...)
+		h.Write(text)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // loadText reads the tokenizer and the chat template. A checkpoint without a

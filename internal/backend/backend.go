@@ -41,7 +41,8 @@ type Backend interface {
 	// Start checks the step, uploads it and starts the work. A step that breaks
 	// the contract is a *StepError, and nothing was started.
 	Start(Program, *Step, Pages) error
-	// Wait blocks until the started step has ended.
+	// Wait blocks until the started step has ended. A *FaultError means that the
+	// step stopped inside an operation; what it wrote is of no use.
 	Wait() (*Result, error)
 
 	// Read copies the first rows rows of a buffer.

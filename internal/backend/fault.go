@@ -13,7 +13,7 @@ type FaultError struct {
 
 func (e *FaultError) Error() string {
 	if e.Lost {
-		return fmt.Sprintf("backend: %s: mapped weights are gone, their file was truncated (%s)", e.Op, e.Detail)
+		return fmt.Sprintf("backend: %s: %s", e.Op, e.Detail)
 	}
 	return fmt.Sprintf("backend: %s: internal error: %s", e.Op, e.Detail)
 }

@@ -115,13 +115,23 @@ func (c *Checkpoint) Tensor(name string) (Tensor, error) {
 	t := Tensor{Name: name, DType: x.dtype, Shape: x.shape, Data: c.data(x)}
 	if s := x.scale; s != nil {
 		t.Scale = Scale{Kind: x.kind, DType: s.dtype, Shape: s.shape, Data: c.data(s)}
-		if i, want, have := badScale(t); i >= 0 {
+		var i int
+		var want, have string
+		if err := offheap.Guard(func() { i, want, have = badScale(t) }); err != nil {
+			return Tensor{}, c.lost(s, err)
+		}
+		if i >= 0 {
 			return Tensor{}, &CheckpointError{
 				File: c.table.layout.shards[s.shard], Tensor: s.name, Offset: s.begin + int64(i*s.dtype.Size()), Want: want, Have: have,
 			}
 		}
 	}
 	return t, nil
+}
+
+// lost is the error of a tensor whose bytes have gone from under their mapping.
+func (c *Checkpoint) lost(x *stored, err error) error {
+	return &CheckpointError{File: c.table.layout.shards[x.shard], Tensor: x.name, Offset: x.begin, Want: "the bytes that were mapped", Have: "a truncated file", Err: err}
 }
 
 func (c *Checkpoint) data(x *stored) []byte {

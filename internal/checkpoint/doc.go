@@ -45,11 +45,12 @@
 //
 // A Tensor's slices are the mapped file: read-only, and dead after Close.
 //
-// If somebody truncates or overwrites a weight file while it is mapped, reads of
-// it return other bytes or end the process: a page that is gone raises SIGBUS,
-// which Go reports as a fatal "unexpected fault address" that nothing can
-// recover. Windows refuses such a truncation. Elsewhere the operator avoids it by
-// never writing into a file that is in use: download to another name and rename
+// If somebody overwrites a weight file while it is mapped, reads of it return
+// other bytes, and nothing can notice. If somebody truncates it, reads of the
+// lost pages fault: this package and internal/cpu turn that into an error of the
+// call or step that met it (see offheap.Guard); other code that reads a Tensor's
+// slices without such a guard ends the process. Windows refuses the truncation.
+// Elsewhere the operator avoids both by never writing into a file that is in use: download to another name and rename
 // over the old one (the mapped file then lives on until it is closed), keep
 // checkpoints read-only or on a read-only mount, and do not map files from a
 // network share that others write. A copy through OpenFS of a file system that is

@@ -136,7 +136,7 @@ type weight struct {
 	routed bool
 }
 
-// weightCount returns the number of weights, without making them.
+// weightCount estimates the number of weights from above, without making them.
 func weightCount(c *Config) int {
 	sparse := c.MTPLayers
 	for _, s := range c.Sparse {

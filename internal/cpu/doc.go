@@ -19,8 +19,11 @@
 //
 // # Caveats
 //
-// Weights are read from the bytes of the View they were loaded from; unmapping
-// those while the backend lives faults. Such a fault, or a file truncated under
-// its mapping, ends the step with an error from Wait instead of ending the
-// process.
+// Weights are read from the bytes of the View they were loaded from, so the
+// checkpoint must stay open as long as the backend. Where such a read faults, as
+// it does when a file was truncated under its mapping, the load or step ends with
+// a *backend.FaultError instead of ending the process.
+//
+// A slice of KV memory is a slice of mapped memory: pages must not be closed while
+// a step runs.
 package cpu

@@ -2,34 +2,23 @@ package cpu
 
 import (
 	"fmt"
-	"runtime"
 	"runtime/debug"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/offheap"
 )
 
-// guard runs f and turns a panic into a *backend.FaultError. Reading a page of a
-// file that was truncated under its mapping faults; that must fail a load or a
-// step, not the program.
+// guard runs f and turns a panic, and a read of mapped weights whose file was
+// truncated, into a *backend.FaultError: that must fail a load or a step, not the
+// program.
 func guard(op string, f func()) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		r := recover()
-		if r == nil {
-			return
+		if r := recover(); r != nil {
+			err = &backend.FaultError{Op: op, Detail: fmt.Sprint(r), Stack: debug.Stack()}
 		}
-		fault := &backend.FaultError{Op: op, Detail: fmt.Sprint(r)}
-		// Only a memory fault at an address of its own tells the address.
-		if _, ok := r.(interface {
-			runtime.Error
-			Addr() uintptr
-		}); ok {
-			fault.Lost = true
-		} else {
-			fault.Stack = debug.Stack()
-		}
-		err = fault
 	}()
-	f()
+	if lost := offheap.Guard(f); lost != nil {
+		return &backend.FaultError{Op: op, Lost: true, Detail: lost.Error()}
+	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // rmsNorm writes weight * (x * (mean(x^2) + eps)^(-1/2)) to dst, which may be x.
-// Source: arXiv 1910.07467; spec/model.md 4.1.
+// Source: arXiv 1910.07467.
 func rmsNorm(dst, x, weight []float32, eps float32) {
 	mean := dot(x, x) / float32(len(x))
 	inv := float32(1 / math.Sqrt(float64(mean+eps)))

@@ -1,7 +1,11 @@
 package cpu
 
-// The orders of summation. Changing a constant changes the bits of every
-// result, so kernels change around them and never the other way.
+// The orders of summation in products and attention. Changing a constant changes
+// the bits of every result, so kernels change around them and never the other
+// way. The other sums have no choice to publish: norms take their mean square
+// from dot; the indexer adds its heads, the router its k weights and sampling its
+// probabilities one after the other; the indexer's LayerNorm sums in f64, one
+// after the other.
 const (
 	// lanes is L, the number of partial sums of a dot product along k, the same
 	// for F32, F16, BF16 and FP8 weights: partial sum j takes the products of
@@ -18,7 +22,7 @@ const (
 // dot is the reduction of every product with f32 activations. Assembly will fuse
 // multiplication and addition; this twin cannot (Go has no f32 FMA) and rounds
 // each product. The explicit conversion forbids the compiler to fuse where it
-// could, so that all architectures agree on the twin's bits.
+// could, so that batch and chunk cannot decide whether it does.
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	for len(a) >= lanes && len(b) >= lanes {

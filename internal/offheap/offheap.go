@@ -23,8 +23,8 @@
 // must know that nobody reads.
 //
 // A file that is truncated while it is mapped takes its pages away: the next
-// read of a lost page raises SIGBUS, which Go reports as a fatal "unexpected
-// fault address". Windows refuses to truncate a mapped file. On other systems
+// read of a lost page raises SIGBUS, which ends the process unless the read runs
+// under [Guard]. Windows refuses to truncate a mapped file. On other systems
 // the cure is in how files are replaced: write a new file and rename it over the
 // old one, never write into the old one.
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 )
 
-// mlaAttend: model.md 4.4 in the naive form. Each latent row [c | k_pe] becomes
+// mlaAttend is MLA in the naive form (arXiv 2405.04434). Each latent row [c | k_pe] becomes
 // a key [W_uk c | k_pe] and a value W_uv c of every head.
 func (p *pass) mlaAttend(op *backend.MLAAttend) {
 	kvb := p.weight(op.KVB)
@@ -67,7 +67,7 @@ func (p *pass) keysOf(sel backend.Selection, r int) (positions []int, ok bool) {
 	return positions, true
 }
 
-// gqaAttend: model.md 4.7.
+// gqaAttend is grouped-query attention (arXiv 2305.13245).
 func (p *pass) gqaAttend(op *backend.GQAAttend) {
 	for _, r := range p.live {
 		var keys, values [][][]float64 // [position][key head][HeadDim]

@@ -10,7 +10,8 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 )
 
-// indexProject: model.md 4.5, steps 1-3. The rope part comes first here, the
+// indexProject makes what the lightning indexer scores with (DeepSeek-V3.2,
+// arXiv 2512.02556, section 2.1). The rope part comes first here, the
 // opposite of the attention's queries.
 func (p *pass) indexProject(op *backend.IndexProject) {
 	for _, r := range p.live {
@@ -34,7 +35,7 @@ func (p *pass) indexProject(op *backend.IndexProject) {
 	}
 }
 
-// indexSelect: model.md 4.5, steps 4 and 5, with a total order: larger score,
+// indexSelect scores and selects keys, with a total order: larger score,
 // then lower position; a NaN score is never chosen, and fails the row.
 func (p *pass) indexSelect(op *backend.IndexSelect) {
 	for _, r := range p.live {

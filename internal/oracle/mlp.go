@@ -15,7 +15,7 @@ func (p *pass) linear(op *backend.Linear) {
 	}
 }
 
-// mlp: model.md 4.8 over the normalised hidden state.
+// mlp is SwiGLU (arXiv 2002.05202) over the normalised hidden state.
 func (p *pass) mlp(op *backend.MLP) {
 	for _, r := range p.live {
 		x := rmsNorm(p.row(op.H, r), p.vector(op.Norm), op.Eps)
@@ -57,7 +57,7 @@ func (p *pass) swiGLU(x []float64, gate, up, down backend.Weight, clamp float32)
 	return apply(p.weight(down), g)
 }
 
-// finalNorm: model.md 4.13. A row whose hidden state is not finite fails here.
+// finalNorm normalises the last hidden state. A row whose hidden state is not finite fails here.
 func (p *pass) finalNorm(op *backend.FinalNorm) {
 	for _, r := range p.live {
 		h := p.row(op.H, r)

@@ -18,7 +18,7 @@ func apply(w mat.Matrix, x []float64) []float64 {
 	return y.RawVector().Data
 }
 
-// rmsNorm computes x * (mean(x^2) + eps)^(-1/2) * weight (model.md 4.1).
+// rmsNorm computes x * (mean(x^2) + eps)^(-1/2) * weight (arXiv 1910.07467).
 func rmsNorm(x, weight []float64, eps float32) []float64 {
 	mean := floats.Dot(x, x) / float64(len(x))
 	y := make([]float64, len(x))
@@ -28,7 +28,7 @@ func rmsNorm(x, weight []float64, eps float32) []float64 {
 }
 
 // layerNorm computes (x - mean) * (var + eps)^(-1/2) * weight + bias with the
-// population variance (model.md 4.5).
+// population variance (arXiv 1607.06450).
 func layerNorm(x, weight, bias []float64, eps float64) []float64 {
 	mean := 0.0
 	for _, v := range x {
@@ -43,7 +43,7 @@ func layerNorm(x, weight, bias []float64, eps float64) []float64 {
 	return y
 }
 
-// angle of pair i at a position (model.md 4.3): pos / theta^(2i/dim), where the
+// angle of pair i at a position (arXiv 2104.09864): pos / theta^(2i/dim), where the
 // exponent, the power, its inverse and the product are each rounded to f32, as
 // in the published models; only sine and cosine are exact.
 func angle(rope backend.Rope, pos int32, i int) float64 {
@@ -92,7 +92,8 @@ func (p *pass) embed(op *backend.Embed) {
 	}
 }
 
-// mlaProject: model.md 4.4, steps 1-3.
+// mlaProject makes the queries and the compressed row of multi-head latent
+// attention (DeepSeek-V2, arXiv 2405.04434, section 2.1).
 func (p *pass) mlaProject(op *backend.MLAProject) {
 	for _, r := range p.live {
 		pos := p.step.Pos[r]
@@ -116,7 +117,8 @@ func (p *pass) mlaProject(op *backend.MLAProject) {
 	}
 }
 
-// gqaProject: model.md 4.7.
+// gqaProject makes queries, keys and values of grouped-query attention
+// (arXiv 2305.13245).
 func (p *pass) gqaProject(op *backend.GQAProject) {
 	for _, r := range p.live {
 		pos := p.step.Pos[r]

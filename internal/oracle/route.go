@@ -6,7 +6,8 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 )
 
-// route: model.md 4.8. The bias takes part in choosing, never in weighing, and
+// route is sigmoid routing with a correction bias (DeepSeek-V3, arXiv 2412.19437,
+// section 2.1.2). The bias takes part in choosing, never in weighing, and
 // the sigmoid is kept apart from it: with a bias near 7, s + b - b has lost it.
 // Both are rounded to f32 before they are compared, because the published
 // models compute them in f32 and ties are f32 ties.

@@ -21,7 +21,7 @@ func (p *pass) outRows(yield func(o, r int)) {
 	}
 }
 
-// logits: model.md 4.13. Ids that the tokenizer does not know cannot be chosen,
+// logits computes W n for the out rows. Ids that the tokenizer does not know cannot be chosen,
 // whatever their weights say; a non-finite value elsewhere fails the row.
 func (p *pass) logits(op *backend.Logits) {
 	p.outRows(func(o, r int) {

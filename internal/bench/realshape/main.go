@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"time"
 
@@ -56,6 +57,7 @@ func run(dir string, tokens, chunk, threads int) error {
 	}
 
 	before := heap()
+	watch := watchHeap()
 	start := time.Now()
 	ck, err := checkpoint.Open(dir)
 	if err != nil {
@@ -68,8 +70,13 @@ func run(dir string, tokens, chunk, threads int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s\nloaded in %v; Go heap grew by %.1f MiB; %.2f GiB mapped outside it\n",
-		b.Name(), time.Since(start).Round(time.Millisecond), float64(heap()-before)/(1<<20), float64(offheap.InUse())/(1<<30))
+	took := time.Since(start)
+	grown := max(watch(), heap()) - before
+	fmt.Printf("%s\nloaded in %v; Go heap grew by %.1f MiB at most; %.2f GiB mapped outside it\n",
+		b.Name(), took.Round(time.Millisecond), float64(grown)/(1<<20), float64(offheap.InUse())/(1<<30))
+	if grown > heapLimit {
+		return fmt.Errorf("the Go heap grew by %d bytes while loading, the limit is %d", grown, heapLimit)
+	}
 
 	const pageSize = 64
 	spec := backend.PageSpec{Pages: (tokens + pageSize - 1) / pageSize, PageSize: pageSize, Format: backend.KVF32, Planes: m.Planes}
@@ -130,11 +137,39 @@ func step(b backend.Backend, m *decoder.Model, pages backend.Pages, table []int3
 	return nil
 }
 
+// heapLimit is what loading may add to the Go heap.
+const heapLimit = 64 << 20
+
+// heap returns the live bytes of the Go heap.
 func heap() int64 {
 	runtime.GC()
-	var s runtime.MemStats
-	runtime.ReadMemStats(&s)
-	return int64(s.HeapAlloc)
+	return heapNow()
+}
+
+// heapNow returns the bytes of objects on the Go heap, dead ones included.
+func heapNow() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64())
+}
+
+// watchHeap samples the heap until the returned function is called, which tells
+// the largest size seen.
+func watchHeap() (largest func() int64) {
+	stop, peak := make(chan struct{}), make(chan int64)
+	go func() {
+		most := heapNow()
+		for {
+			select {
+			case <-stop:
+				peak <- most
+				return
+			case <-time.After(time.Millisecond):
+				most = max(most, heapNow())
+			}
+		}
+	}()
+	return func() int64 { close(stop); return <-peak }
 }
 
 // peak returns the kernel's high-water mark of resident memory, mapped files included.
