@@ -1,11 +1,13 @@
 package glm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/cofferdam-ml/cofferdam/tokenizer/chat"
 )
@@ -240,6 +242,27 @@ func TestCount(t *testing.T) {
 			t.Errorf("%d and %d ids, %v, %v", a, b, err, err2)
 		}
 	})
+}
+
+// What decides the bytes of KV rows has another identity if it is another.
+func TestIdentity(t *testing.T) {
+	a, b := openFixture(t, "GLM-5"), openFixture(t, "GLM-4.5")
+	if a.identity != b.identity || a.identity.tokenizer == "" {
+		t.Errorf("one checkpoint twice: %+v, %+v", a.identity, b.identity)
+	}
+	files := fixtureFiles()
+	text := bytes.Replace(files["tokenizer.json"].Data, []byte(`"content":"[MASK]"`), []byte(`"content":"[MUSK]"`), 1)
+	files["tokenizer.json"] = &fstest.MapFile{Data: text, Mode: 0o600}
+	if c := openFiles(t, files, Config{Template: "GLM-5"}); c.identity.tokenizer == a.identity.tokenizer || c.identity.weights != a.identity.weights {
+		t.Errorf("another tokenizer: %+v, %+v", c.identity, a.identity)
+	}
+	delete(files, "tokenizer.json")
+	if c := openFiles(t, files, Config{}); c.identity.tokenizer != "" {
+		t.Errorf("no tokenizer: %+v", c.identity)
+	}
+	if c := openFiles(t, fixtureFiles(), Config{Template: "GLM-5", LatentEps: 1e-6}); c.identity.eps == a.identity.eps {
+		t.Errorf("another epsilon: %+v", c.identity)
+	}
 }
 
 // A checkpoint's own template file decides, and a name overrides it.
