@@ -3,7 +3,8 @@
     python dataset.py CASES.json TOKENIZER.json OUT_DIR [SCALE]
 
 Parts: mini (short files, several bugs), task (what the judged loop meets),
-long (up to 150 lines), ask (questions), lib (library source). Each part is
+long (up to 150 lines), ask (questions), lib (library source), copy (lines of
+random words, then the same lines in another order). Each part is
 drawn from its own seed. OUT_DIR/data.json records sizes and SHA-256 sums.
 """
 
@@ -11,6 +12,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import sys
 
 import numpy as np
@@ -22,7 +24,7 @@ import stdlib
 import tok
 import wire
 
-SIZES = {"mini": 30_000, "task": 12_000, "long": 1_000, "ask": 1_500, "lib": 1_000}
+SIZES = {"mini": 30_000, "task": 12_000, "long": 1_000, "ask": 1_500, "lib": 1_000, "copy": 8_000}
 
 
 def sample(part, rng, all_shapes, cases, pairs, chunks):
@@ -38,9 +40,19 @@ def sample(part, rng, all_shapes, cases, pairs, chunks):
     if part == "long":
         package = packages.build(rng, all_shapes, cases, functions=(6, 14), bugs=rng.choice([1, 1, 1, 2]), lines=(60, 150))
         return dialogues.repair(rng, package).parts
+    if part == "copy":
+        return copying(rng, chunks)
     if part == "ask":
         return dialogues.question(rng, pairs, rng.random() < 0.3).parts
     return [(None, rng.choice(chunks), wire.TEXT), ("<|endoftext|>", "", wire.TEXT)]
+
+
+def copying(rng, chunks):
+    """Random words of library source in lines, and some of the lines again."""
+    words = [w for c in rng.sample(chunks, 6) for w in re.findall(r"\s?[\w.]+|\s?[^\w\s]+", c)]
+    lines = ["".join(rng.choice(words).replace("\n", " ") for _ in range(rng.randint(2, 8))) + "\n" for _ in range(rng.randint(3, 9))]
+    again = [rng.choice(lines) for _ in range(rng.randint(3, 9))]
+    return [(None, "".join(lines), wire.NONE), (None, "".join(again), wire.ANSWER), ("<|endoftext|>", "", wire.NONE)]
 
 
 def library_chunks(sources):
@@ -76,12 +88,15 @@ def main():
     os.makedirs(folder, exist_ok=True)
     all_shapes, sources = shapes.load(), stdlib.files()
     pairs, chunks = stdlib.questions(sources), library_chunks(sources)
-    record = {}
+    path = os.path.join(folder, "data.json")
+    record = json.load(open(path)) if os.path.exists(path) else {}
     for part, count in SIZES.items():
+        if part in record:
+            continue
         draws = (sample(part, random.Random(f"{part} {n}"), all_shapes, cases, pairs, chunks) for n in range(int(count * scale)))
         record[part] = write(folder, part, draws, encoder)
         print(part, record[part], flush=True)
-        json.dump(record, open(os.path.join(folder, "data.json"), "w"), indent=1)
+        json.dump(record, open(path, "w"), indent=1)
 
 
 if __name__ == "__main__":
