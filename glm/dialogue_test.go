@@ -138,7 +138,7 @@ func common(a, b []int32) int {
 	return n
 }
 
-// written is what a model of the template's generation would, thinking first.
+// written is a reply as models of the template's generation write it.
 func written(template, thought, text string, call map[string]string) string {
 	line, open := "", ""
 	if strings.HasPrefix(template, "GLM-4.5") || strings.HasPrefix(template, "GLM-4.6") {
