@@ -125,7 +125,7 @@ func TestMarkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pool.Close() })
-	session, err := pool.NewSession(SessionConfig{Tenant: mk.in("Tenant"), Label: mk.in("Label")})
+	session, err := pool.NewSession(SessionConfig{Tenant: mk.in("Tenant"), Label: "label"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestMarkers(t *testing.T) {
 	if err := pool.Close(); err != nil {
 		t.Error(err)
 	}
-	_, err = pool.NewSession(SessionConfig{Tenant: mk.in("Tenant"), Label: mk.in("Label")})
+	_, err = pool.NewSession(SessionConfig{Tenant: mk.in("Tenant"), Label: "label"})
 	s.err("pool closed", err)
 
 	s.add("debug log", logged.String())

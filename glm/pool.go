@@ -106,17 +106,21 @@ func (m *Model) NewKVPool(c PoolConfig) (*KVPool, error) {
 	if m.closed {
 		return nil, ErrModelClosed
 	}
+	// The configuration is judged before memory is taken for it.
+	memory := &store{}
+	cache, err := kvcache.New(cfg, memory)
+	if err != nil {
+		return nil, poolField(err)
+	}
 	pages, err := m.device.NewPages(spec)
 	if err != nil {
-		return nil, &DeviceError{Op: "map KV memory", Name: fmt.Sprintf("%d pages of %d bytes", spec.Pages, spec.PageBytes()), Err: err}
+		err = &DeviceError{Op: "map KV memory", Name: fmt.Sprintf("%d pages of %d bytes", spec.Pages, spec.PageBytes()), Err: err}
+		return nil, errors.Join(err, cache.Close())
 	}
+	memory.pages = pages
 	pages.Scrub(kvcache.NullPage)
 	for i := kvcache.NullPage + 1; i < spec.Pages; i++ { // touches every byte, so that it is there now or never
 		scrub(pages, i)
-	}
-	cache, err := kvcache.New(cfg, store{pages})
-	if err != nil {
-		return nil, errors.Join(poolField(err), pages.Close())
 	}
 	p := &KVPool{model: m, cache: cache, pages: pages, maxTokens: c.MaxTokens, sessions: map[*Session]struct{}{}, down: make(chan struct{})}
 	limit := cache.Limits()
@@ -202,7 +206,7 @@ type SessionConfig struct {
 	// Tenant is whose text it is. Sessions of one tenant reuse each other's
 	// prefixes; a session with the empty tenant shares with nobody.
 	Tenant string
-	// Label names the session in logs.
+	// Label names the session in logs, as it is.
 	Label string
 }
 

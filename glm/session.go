@@ -86,11 +86,17 @@ func (s *Session) acquire(cancel context.CancelCauseFunc) error {
 
 func (s *Session) release() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.active != nil {
-		s.usage = s.active.counted()
+	g := s.active
+	if g != nil {
+		s.usage = g.counted()
 	}
+	u := s.usage
 	s.busy, s.active, s.stop = false, nil, nil
+	s.mu.Unlock()
+	if g != nil {
+		s.pool.model.logger.Debug("generation ended", "session", s.inner.ID(), "label", s.label, "reason", string(g.reason()),
+			"prompt", u.Prompt, "cached", u.Cached, "output", u.Output, "reasoning", u.Reasoning)
+	}
 }
 
 // admit renders the request, waits for room and hands it to the scheduler.
