@@ -29,6 +29,7 @@ type call struct {
 	quoted quoted
 	depth  int
 	tagged bool // some tag stands in the value
+	bare   bool // its <arg_value> is missing
 	at     int  // the byte of the call where the value starts
 	// look is the index in ids of the first token that is either structure or
 	// part of the value, while that is undecided.
@@ -169,7 +170,7 @@ func (p *Parser) setKey(c *call, text []byte) {
 
 // setValue begins the value of the argument.
 func (c *call) setValue(at int) {
-	c.quoted, c.depth, c.tagged, c.at = quotedNothing, 0, false, at
+	c.quoted, c.depth, c.tagged, c.bare, c.at = quotedNothing, 0, false, false, at
 	if c.err != nil {
 		c.value.begin(nil, nil)
 		return

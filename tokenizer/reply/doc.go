@@ -73,11 +73,12 @@
 //
 // Slips that leave one reading and lose nothing are mended, and
 // [ToolCall.Repaired] names the first of them: a single opening tag that is
-// missing or stands twice; a missing end, if the model ended the message itself,
-// all required arguments are there and no tag stands in the last value; True,
-// False and None; JSON that was escaped once more; a call written as JSON. A host
-// that wants no mended calls can refuse those that are not [Sound]. REPORTS.md
-// goes through 48 failures seen in the wild.
+// missing or stands twice, if no tag of a call stands in a value that lacks its
+// own; a missing end, if the model ended the message itself, all required
+// arguments are there and no tag stands in the last value; True, False and None;
+// JSON that was escaped once more; a call written as JSON. A host that wants no
+// mended calls can refuse those that are not [Sound]. REPORTS.md goes through 48
+// failures seen in the wild.
 //
 // # Calls inside the reasoning
 //

@@ -32,11 +32,11 @@ func (p *Parser) jsonCall(c *call, text string) {
 	c.name, c.tool = found, t
 	ok = utf8.ValidString(args) && eachMember(args, func(key string, val json.RawMessage) bool {
 		c.count++
-		_, s, listed := t.find(key)
+		name, s, listed := t.find(key)
 		switch {
 		case s == nil:
 			p.fail(c, UnknownParameter, "", "")
-		case !listed && !isName(key):
+		case name != key || !listed && !isName(key): // the text is taken as it is, blanks in keys too
 			p.fail(c, BadKey, "", "")
 		case c.set[key]:
 			p.fail(c, RepeatedKey, "", "")

@@ -184,12 +184,13 @@ func (p *Parser) readGap(c *call, b []byte, m mark) bool {
 }
 
 // openValue starts a value without <arg_value> at the text that was read instead.
-// A line end before it is the layout of GLM-4.5.
-// The call does not count the last bytes of it yet.
+// A line end before it is the layout of GLM-4.5. The call does not count the last
+// bytes of it yet.
 func (p *Parser) openValue(c *call, last int) {
 	c.mend(MissingValueOpen)
 	text := bytes.TrimPrefix(c.word, []byte("\n"))
 	p.beginValue(c, c.size+last-len(text))
+	c.bare = true
 	p.addValue(c, text)
 }
 
