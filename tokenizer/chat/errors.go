@@ -26,11 +26,16 @@ var (
 // matches [ErrInvalidRequest]. It never holds text of the conversation beyond
 // short names that the API defines, such as a role or the type of a part.
 type RequestError struct {
-	Field  string // path, such as messages[3].tool_calls[0].function.arguments
+	// Field is a path, such as messages[3].tool_calls[0].function.arguments, from
+	// what was rendered or read on; "" if the whole of it is wrong.
+	Field  string
 	Reason string // what is wrong there
 }
 
 func (e *RequestError) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("%v: %s", ErrInvalidRequest, e.Reason)
+	}
 	return fmt.Sprintf("%v: %s: %s", ErrInvalidRequest, e.Field, e.Reason)
 }
 

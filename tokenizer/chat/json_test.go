@@ -141,10 +141,40 @@ func TestMessageJSON(t *testing.T) {
 			t.Errorf("%s written as %s: want, have:\n%s", tt.json, data, d)
 		}
 	}
-	for _, bad := range []string{`{"role":"user","content":1}`, `{"role":"user","content":{"a":1}}`, `{"content":[1]}`, `{"tool_calls":{}}`} {
+}
+
+// What is wrong with a message that is read is said like everything else, with
+// its place and without its text.
+func TestMessageJSONErrors(t *testing.T) {
+	tests := []struct{ json, field, reason string }{
+		{`7`, "", "want an object, have number"},
+		{`{"role":7}`, "role", "want a string, have number"},
+		{`{"reasoning_content":["secret"]}`, "reasoning_content", "want a string, have array"},
+		{`{"content":1}`, "content", "want a string, a list or null"},
+		{`{"content":{"a":"secret"}}`, "content", "want a string, a list or null"},
+		{`{"content":["a",1]}`, "content[1]", "want an object, have number"},
+		{`{"content":[{"type":"text","text":12345}]}`, "content[0].text", "want a string, have number"},
+		{`{"content":[{"output":7}]}`, "content[0].output", "want a string, a list or null"},
+		{`{"content":[{"output":["a",{"text":true}]}]}`, "content[0].output[1].text", "want a string, have bool"},
+		{`{"tool_calls":{}}`, "tool_calls", "want a list, have object"},
+		{`{"tool_calls":[{"name":"f"},"secret"]}`, "tool_calls[1]", "want an object, have string"},
+		{`{"tool_calls":[{"function":{"name":5}}]}`, "tool_calls[0].function.name", "want a string, have number"},
+	}
+	for _, tt := range tests {
 		var m Message
-		if err := json.Unmarshal([]byte(bad), &m); err == nil {
-			t.Errorf("%s: want an error, have %+v", bad, m)
+		err := json.Unmarshal([]byte(tt.json), &m)
+		var re *RequestError
+		if !errors.As(err, &re) || !errors.Is(err, ErrInvalidRequest) || re.Field != tt.field || re.Reason != tt.reason {
+			t.Errorf("%s: want %q: %s, have %v", tt.json, tt.field, tt.reason, err)
+		}
+	}
+	// Called by hand, the methods see what encoding/json would have refused.
+	for _, junk := range []string{"", " ", "{", `"`, "]"} {
+		for _, v := range []json.Unmarshaler{&Message{}, &Part{}, &ToolCall{}, &Tool{}} {
+			err := v.UnmarshalJSON([]byte(junk))
+			if want := "chat: invalid request: not valid JSON"; err == nil || err.Error() != want {
+				t.Errorf("%T, %q: want %s, have %v", v, junk, want, err)
+			}
 		}
 	}
 }
@@ -216,6 +246,7 @@ func TestToolJSONErrors(t *testing.T) {
 	tests := []struct{ json, field string }{
 		{`{"type":"function","function":{"description":"d"}}`, "function.name"},
 		{`{"type":"function","function":{"name":7}}`, "function.name"},
+		{`{"name":""}`, "name"},
 		{`{"type":"function","function":[]}`, "function"},
 		{`{"type":"web_search"}`, "type"},
 		{`[]`, "function"},

@@ -2,6 +2,9 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
 )
 
 // wireMessage is a message of the OpenAI API.
@@ -9,33 +12,89 @@ type wireMessage struct {
 	Role       Role            `json:"role"`
 	Content    json.RawMessage `json:"content"`
 	Reasoning  *string         `json:"reasoning_content,omitempty"`
-	ToolCalls  []ToolCall      `json:"tool_calls,omitempty"`
+	ToolCalls  json.RawMessage `json:"tool_calls,omitempty"`
 	ToolCallID string          `json:"tool_call_id,omitempty"`
 }
 
+// decode is json.Unmarshal with the errors of this package. field is the path of
+// data, "" if it is the whole.
+func decode(data []byte, v any, field string) error {
+	err := json.Unmarshal(data, v)
+	if err == nil {
+		return nil
+	}
+	reason := errJSON.Error()
+	if e, ok := errors.AsType[*RequestError](err); ok { // of a value within
+		field, reason = join(field, e.Field), e.Reason
+	} else if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		want := "an object"
+		switch e.Type.Kind() {
+		case reflect.String:
+			want = "a string"
+		case reflect.Slice:
+			want = "a list"
+		}
+		field, reason = join(field, e.Field), "want "+want+", have "+e.Value
+	}
+	return &RequestError{Field: field, Reason: reason}
+}
+
+func join(path, field string) string {
+	if path == "" || field == "" {
+		return path + field
+	}
+	return path + "." + field
+}
+
+// decodeList reads a list, or null, of values that read themselves.
+func decodeList[T any](data []byte, field string) ([]T, error) {
+	var raw []json.RawMessage
+	if err := decode(data, &raw, field); err != nil {
+		return nil, err
+	}
+	list := make([]T, len(raw))
+	for i := range raw {
+		if err := decode(raw[i], &list[i], fmt.Sprintf("%s[%d]", field, i)); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
 // UnmarshalJSON reads a message of the OpenAI API. Keys it does not know are
-// ignored. Content that is missing or null is empty.
+// ignored. Content that is missing or null is empty. A value of the wrong type is
+// a [*RequestError].
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var w wireMessage
-	if err := json.Unmarshal(data, &w); err != nil {
+	if err := decode(data, &w, ""); err != nil {
 		return err
 	}
-	*m = Message{Role: w.Role, ToolCalls: w.ToolCalls, ToolCallID: w.ToolCallID}
+	*m = Message{Role: w.Role, ToolCallID: w.ToolCallID}
 	if w.Reasoning != nil {
 		m.Reasoning, m.reasoned = *w.Reasoning, true
 	}
 	var err error
+	if len(w.ToolCalls) > 0 {
+		if m.ToolCalls, err = decodeList[ToolCall](w.ToolCalls, "tool_calls"); err != nil {
+			return err
+		}
+	}
 	m.Content, m.Parts, err = readContent(w.Content, "content")
 	return err
 }
 
 // MarshalJSON writes a message of the OpenAI API. Sampled ids are not part of it.
 func (m Message) MarshalJSON() ([]byte, error) {
-	w := wireMessage{Role: m.Role, ToolCalls: m.ToolCalls, ToolCallID: m.ToolCallID}
+	w := wireMessage{Role: m.Role, ToolCallID: m.ToolCallID}
 	if m.Reasoning != "" || m.reasoned {
 		w.Reasoning = &m.Reasoning
 	}
 	var err error
+	if len(m.ToolCalls) > 0 {
+		if w.ToolCalls, err = json.Marshal(m.ToolCalls); err != nil {
+			return nil, err
+		}
+	}
 	if w.Content, err = writeContent(m.Content, m.Parts); err != nil {
 		return nil, err
 	}
@@ -51,10 +110,10 @@ func readContent(data json.RawMessage, field string) (text string, parts []Part,
 	case 'n':
 		return "", nil, nil
 	case '"':
-		err = json.Unmarshal(data, &text)
+		err = decode(data, &text, field)
 		return text, nil, err
 	case '[':
-		err = json.Unmarshal(data, &parts)
+		parts, err = decodeList[Part](data, field)
 		return "", parts, err
 	}
 	return "", nil, &RequestError{Field: field, Reason: "want a string, a list or null"}
@@ -78,12 +137,12 @@ type wirePart struct {
 // UnmarshalJSON reads an element of a content list: a string, an object with a
 // type, or an object with an output.
 func (p *Part) UnmarshalJSON(data []byte) error {
-	if data[0] == '"' {
+	if len(data) > 0 && data[0] == '"' {
 		*p = Part{Type: PartText}
-		return json.Unmarshal(data, &p.Text)
+		return decode(data, &p.Text, "")
 	}
 	var w wirePart
-	if err := json.Unmarshal(data, &w); err != nil {
+	if err := decode(data, &w, ""); err != nil {
 		return err
 	}
 	*p = Part{Type: w.Type, Name: w.Name, ToolCallID: w.ToolCallID}
@@ -132,15 +191,17 @@ type wireFunction struct {
 // and arguments.
 func (c *ToolCall) UnmarshalJSON(data []byte) error {
 	var w struct {
-		wireCall
-		wireFunction
+		ID        string          `json:"id"`
+		Function  *wireFunction   `json:"function"`
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
 	}
-	if err := json.Unmarshal(data, &w); err != nil {
+	if err := decode(data, &w, ""); err != nil {
 		return err
 	}
 	f := w.Function
 	if f == nil {
-		f = &w.wireFunction
+		f = &wireFunction{w.Name, w.Arguments}
 	}
 	*c = ToolCall{ID: w.ID, Name: f.Name, Arguments: f.Arguments}
 	return nil

@@ -37,7 +37,7 @@ type toolSource struct {
 func (t *Tool) UnmarshalJSON(data []byte) error {
 	object, err := parseJSON(data)
 	if err != nil {
-		return &RequestError{Field: "tool", Reason: err.Error()}
+		return &RequestError{Reason: err.Error()}
 	}
 	inner, prefix := &object, ""
 	if f := object.get("function"); f != nil {
@@ -56,7 +56,9 @@ func (t *Tool) UnmarshalJSON(data []byte) error {
 	if name == nil || name.kind != '"' {
 		return &RequestError{Field: prefix + "name", Reason: "want a string"}
 	}
-	t.Name = name.text
+	if t.Name = name.text; t.Name == "" {
+		return &RequestError{Field: prefix + "name", Reason: "missing"}
+	}
 	if d := inner.get("description"); d != nil && d.kind == '"' {
 		t.Description = d.text
 	}
