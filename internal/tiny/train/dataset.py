@@ -4,7 +4,7 @@
 
 Parts: mini (short files, several bugs), task (what the judged loop meets),
 long (up to 150 lines), ask (questions), lib (library source), copy (lines of
-random words, then the same lines in another order). Each part is
+random words, then the same lines in another order), retry (a wrong first edit). Each part is
 drawn from its own seed. OUT_DIR/data.json records sizes and SHA-256 sums.
 """
 
@@ -24,7 +24,7 @@ import stdlib
 import tok
 import wire
 
-SIZES = {"mini": 30_000, "task": 12_000, "long": 1_000, "ask": 1_500, "lib": 1_000, "copy": 8_000}
+SIZES = {"mini": 30_000, "task": 12_000, "long": 1_000, "ask": 1_500, "lib": 1_000, "copy": 8_000, "retry": 4_000}
 
 
 def sample(part, rng, all_shapes, cases, pairs, chunks):
@@ -37,6 +37,9 @@ def sample(part, rng, all_shapes, cases, pairs, chunks):
         count = (2, 3) if files == 2 else (2, 6)
         package = packages.build(rng, all_shapes, cases, functions=count, bugs=rng.choice([1, 1, 1, 1, 2, 2, 3]), files=files, lines=(14, 62))
         return dialogues.repair(rng, package, slips=0.06).parts
+    if part == "retry":
+        package = packages.build(rng, all_shapes, cases, functions=(2, 4), bugs=rng.choice([1, 1, 1, 2]), lines=(14, 50))
+        return dialogues.repair(rng, package, tool_block=rng.random() < 0.5, retries=1.0).parts
     if part == "long":
         package = packages.build(rng, all_shapes, cases, functions=(6, 14), bugs=rng.choice([1, 1, 1, 2]), lines=(60, 150))
         return dialogues.repair(rng, package).parts

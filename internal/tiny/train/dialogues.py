@@ -89,20 +89,20 @@ def answer(r, package):
     r.assistant("", f"Fixed. {done} The tests pass.")
 
 
-def repair(rng, package, tool_block=True, vary=True, slips=0.0, whole=True):
-    """The whole dialogue, or up to the edits. slips: share in which a first edit fails and is done again."""
+def repair(rng, package, tool_block=True, vary=True, slips=0.0, whole=True, retries=0.0):
+    """The whole dialogue, or up to the edits. slips: share in which a first edit is refused by the tool and done
+    again; retries: share in which a first edit is wrong, as the tests then show."""
     r = wire.Render()
     r.start(tools(rng, vary) if tool_block else (), rng.choice(["Max"] * 8 + ["High", "Low"]) if vary else "Max")
     if vary and rng.random() < 0.05:
         r.system("You are a careful Go programmer.")
     r.user(request(rng, package))
     opening(r, package, "\n".join(sorted(package.files)))
-    paths = read_paths(package)
-    names = ", ".join(e.function for e in package.edits)
-    r.assistant(f"{names} fails. I read {', '.join(paths)}.", "", [("read_file", [("path", p)]) for p in paths])
-    r.results([(package.files[p], wire.TEXT) for p in paths])
+    read(r, package)
     if rng.random() < slips:
         slip(rng, r, package)
+    if rng.random() < retries:
+        package = mistake(rng, r, package)
     calls = [("edit_file", [("path", e.path), ("old", e.old), ("new", e.new)]) for e in package.edits]
     r.assistant(" ".join(diagnosis(e) for e in package.edits), "", calls)
     if not whole:
@@ -114,6 +114,40 @@ def repair(rng, package, tool_block=True, vary=True, slips=0.0, whole=True):
     answer(r, package)
     r.user("", wire.ANSWER)
     return r
+
+
+def read(r, package):
+    """Names what fails and reads the files it lies in."""
+    paths = read_paths(package)
+    names = ", ".join(e.function for e in package.edits)
+    r.assistant(f"{names} fails. I read {', '.join(paths)}.", "", [("read_file", [("path", p)]) for p in paths])
+    r.results([(package.files[p], wire.TEXT) for p in paths])
+
+
+def mistake(rng, r, package):
+    """A wrong edit, which the loss skips, the tests after it, and another look. Returns the package as it then is."""
+    broken = {e.function for e in package.edits}
+    for _ in range(20):
+        fn = rng.choice(package.functions)
+        index = rng.randrange(len(fn.shape.bugs))
+        worse = package.swapped(fn.name, index)
+        if not worse or any(e.kind in ("undefined", "shadow") for e in package.edits):
+            continue
+        now = next(e for e in worse.edits if e.function == fn.name)
+        was = next((e for e in package.edits if e.function == fn.name), None)
+        if was and (was.line != now.line or was.old == now.old):
+            continue
+        old = was.old if was else now.new
+        if package.files[now.path].count(old) != 1 or was is None and len(broken) > 2:
+            continue
+        edit = [("path", now.path), ("old", old), ("new", now.old)]
+        r.assistant(diagnosis(rng.choice(package.edits)), "", [("edit_file", edit)], wire.NONE)
+        r.results(["ok"], wire.NONE)
+        r.assistant(AGAIN, "", [("run_tests", [])])
+        r.results([worse.output])
+        read(r, worse)
+        return worse
+    return package
 
 
 def slip(rng, r, package):

@@ -13,6 +13,7 @@ import time
 import torch
 import torch.nn.functional as F
 
+import fused
 import loader
 import model as modelling
 import optim
@@ -23,6 +24,8 @@ MIX = {"mini": 0.3, "task": 0.6, "lib": 0.05, "ask": 0.05}
 def main():
     total = float(sys.argv[4]) if len(sys.argv) > 4 else 1.2e6
     torch.set_num_threads(1)
+    if not fused.available():
+        sys.exit("the training forward needs g++")
     cfg = modelling.config()
     main_model = modelling.create(cfg)
     state = torch.load(sys.argv[2], weights_only=False)
@@ -40,9 +43,9 @@ def main():
     for _, _, ids, weights in loader.Loader(sys.argv[1], MIX, 4096, 77, 0.3).batches():
         rate = min(1.0, (step + 1) / 20) * max(0.02, 1 - done / total)
         loads, kl = [], []
+        with torch.no_grad():
+            hidden = fused.forward(main_model, ids, sparse=True).float().view(*ids.shape, -1)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            with torch.no_grad():
-                hidden = modelling.forward(main_model, ids, sparse=True)
             drafts = modelling.mtp_forward(mtp, main_model, ids, hidden, True, loads, kl if step % 2 == 0 else None)
             w = weights[:, 1:]  # weight of position i+1's next token, token i+2
             keep = w > 0

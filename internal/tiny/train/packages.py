@@ -39,6 +39,7 @@ class Function:
     doc: str
     bug: shapes.Bug = None
     bug_index: int = -1
+    typo: tuple = ()  # of an undefined name: (the name, the text before it on its line)
 
     def fill(self, text):
         return re.sub(r"\$(\w+)", lambda m: self.vars[m.group(1)], text)
@@ -65,6 +66,19 @@ class Edit:
 
 
 @dataclasses.dataclass
+class File:
+    path: str
+    functions: list
+    header: str
+    extra: list
+    test: str = ""  # text of its test file
+    checks: dict = None  # function -> [(line of the message in the test file, row of cases)]
+
+    def test_path(self):
+        return self.path.replace(".go", "_test.go")
+
+
+@dataclasses.dataclass
 class Package:
     name: str
     files: dict  # broken state, path -> text
@@ -74,6 +88,20 @@ class Package:
     functions: list
     layout: tuple
     longest: int  # lines of the longest source file
+    parts: list  # of File
+
+    def swapped(self, name, index):
+        """The package with another bug in one function, or None if its tests would not tell."""
+        parts = [dataclasses.replace(f, functions=[dataclasses.replace(fn) for fn in f.functions]) for f in self.parts]
+        for f in parts:
+            for fn in f.functions:
+                if fn.name != name:
+                    continue
+                fn.bug, fn.bug_index = fn.shape.bugs[index], index
+                got = [row[3].get(str(index)) for _, row in f.checks[name]]
+                if fn.bug.kind == "shadow" or None in got or got == [row[1] for _, row in f.checks[name]]:
+                    return None
+        return _render(self.name, self.layout, parts)
 
 
 def misspell(rng, name):
@@ -89,7 +117,7 @@ def misspell(rng, name):
 def _break(rng, fn):
     """Puts a bug into a function. False if the function can't have one."""
     if rng.random() < 0.08:
-        spots = [(n, r) for n, line in enumerate(fn.shape.body) for r in set(re.findall(r"\$(\w+)", line))
+        spots = [(n, r) for n, line in enumerate(fn.shape.body) for r in sorted(set(re.findall(r"\$(\w+)", line)))
                  if len(fn.vars[r]) > 2 and ("$" + r in fn.shape.params or "\n".join(fn.shape.body).count("$" + r) > 3) and not re.search(r"\$%s\b.*:=|:= range|var \$%s\b" % (r, r), line)]
         if spots:
             n, role = rng.choice(spots)
@@ -171,13 +199,13 @@ def _equal(result, literal):
     return "got != " + literal
 
 
-def _test_file(rng, package, path, functions, cases):
-    """Text of a test file and the failures it will report: {function: message}."""
-    body, failures, number = [], {}, 0
+def _test_file(rng, package, file, cases):
+    """Draws the checks of a test file and writes it."""
+    functions = file.functions
     need = sorted({p for fn in functions for p in (["slices"] if fn.shape.result.startswith("[]") else ["maps"] if fn.shape.result.startswith("map") else [])})
-    head = ["package " + package, ""]
-    head += ["import ("] + [f'\t"{p}"' for p in need] + ['\t"testing"', ")"] if need else ['import "testing"']
-    lines = head
+    lines = ["package " + package, ""]
+    lines += ["import ("] + [f'\t"{p}"' for p in need] + ['\t"testing"', ")"] if need else ['import "testing"']
+    file.checks = {}
     for fn in functions:
         rows = cases[fn.shape.name]
         bad = [r for r in rows if fn.bug_index >= 0 and fn.bug.kind != "shadow" and r[3].get(str(fn.bug_index), r[1]) != r[1]]
@@ -188,15 +216,29 @@ def _test_file(rng, package, path, functions, cases):
         elif fn.bug and fn.bug_index >= 0 and fn.bug.kind != "shadow":
             raise ValueError(f"{fn.shape.name} bug {fn.bug_index} never shows")
         lines += ["", f"func Test{fn.name}(t *testing.T) {{"]
-        for args, want, literal, got in chosen:
+        file.checks[fn.name] = []
+        for row in chosen:
+            args, want, literal, _ = row
             call = f"{fn.name}({', '.join(args)})"
             lines.append(f"\tif got := {call}; {_equal(fn.shape.result, literal)} {{")
             lines.append(f"\t\tt.Fatalf(`{call} = {shapes.verb(fn.shape.result)}, want {want}`, got)")
-            if bad and got.get(str(fn.bug_index), want) != want:
-                failures[fn.name] = f"{path}:{len(lines)}: {call} = {got[str(fn.bug_index)]}, want {want}"
+            file.checks[fn.name].append((len(lines), row))
             lines.append("\t}")
         lines.append("}")
-    return "\n".join(lines) + "\n", failures
+    file.test = "\n".join(lines) + "\n"
+
+
+def _failures(file):
+    """[(function, message)] of its tests as they stand; each test stops at its first failure."""
+    out = []
+    for fn in file.functions:
+        if not file.checks or fn.bug_index < 0 or fn.bug.kind == "shadow":
+            continue
+        for line, (args, want, _, got) in file.checks[fn.name]:
+            if got.get(str(fn.bug_index), want) != want:
+                out.append((fn.name, f"{file.test_path()}:{line}: {fn.name}({', '.join(args)}) = {got[str(fn.bug_index)]}, want {want}"))
+                break
+    return out
 
 
 def _output(package, sources, failures):
@@ -214,7 +256,7 @@ def _output(package, sources, failures):
                     broken.append(f"./{path}:{line}:{col}: declared and not used: {text.split()[0]}")
     if broken:
         return "\n".join([f"# {package} [{package}.test]"] + broken + [f"FAIL\t{package} [build failed]"])
-    rows = [f"--- FAIL: Test{name}\n    {message}" for name, message in failures.items()]
+    rows = [f"--- FAIL: Test{name}\n    {message}" for name, message in failures]
     return "\n".join(rows + ["FAIL", f"FAIL\t{package}"])
 
 
@@ -248,32 +290,37 @@ def _draw(rng, all_shapes, cases, held, count, bugs, files, docs):
     kinds = {fn.bug.kind in ("undefined", "shadow") for fn in chosen}
     if len(kinds) > 1:
         return None  # a build failure hides failing tests
-    files_out, fixed_out, sources, edits, failures, longest = {}, {}, [], [], {}, 0
+    parts = []
     for noun, fns in per_file:
-        path, test = f"{noun.lower()}.go", f"{noun.lower()}_test.go"
         header = ""
         if rng.random() < 0.4:
             header = rng.choice(HELD_HEADERS if held else TRAIN_HEADERS).replace("$P", package).replace("$N", noun.lower())
-        lines, fixed, starts = _source(package, fns, layout, header, _extra(rng, layout[0], noun))
+        parts.append(File(f"{noun.lower()}.go", fns, header, _extra(rng, layout[0], noun)))
+        alone = _render(package, layout, parts[-1:])
+        if not alone or any(held_line(e.line) != held for e in alone.edits):
+            return None
+        _test_file(rng, package, parts[-1], cases)
+    return _render(package, layout, parts)
+
+
+def _render(package, layout, parts):
+    """Everything that follows from the functions and their bugs. None if a broken line is not unique in its file."""
+    parts = sorted(parts, key=lambda f: f.path)
+    files, fixed_files, sources, edits, failures, longest = {}, {}, [], [], [], 0
+    for f in parts:
+        lines, fixed, starts = _source(package, f.functions, layout, f.header, f.extra)
         longest = max(longest, len(lines))
-        for fn, start in zip(fns, starts):
+        files[f.path], fixed_files[f.path] = "\n".join(lines) + "\n", "\n".join(fixed) + "\n"
+        files[f.test_path()] = f.test
+        for fn, start in zip(f.functions, starts):
             if fn.bug:
                 at = start + (1 if fn.doc else 0) + 1 + fn.bug.line
-                if held_line(at) != held:
-                    return None
                 old, new = lines[at - 1] + "\n", fixed[at - 1] + "\n"
-                if ("\n".join(lines) + "\n").count(old) > 1:
+                if files[f.path].count(old) > 1:
                     return None  # the edit tool needs a unique text
-                edits.append(Edit(path, fn.name, fn.bug.kind, old, new, at))
-        files_out[path], fixed_out[path] = "\n".join(lines) + "\n", "\n".join(fixed) + "\n"
-        text, fails = _test_file(rng, package, test, fns, cases)
-        files_out[test] = text
-        failures.update(fails)
-        sources.append((path, fns, starts))
-    order = {path: n for n, path in enumerate(sorted(files_out))}
-    failures = dict(sorted(failures.items(), key=lambda kv: order[kv[1].split(":")[0]]))
-    sources.sort(key=lambda s: order[s[0]])
-    edits.sort(key=lambda e: (order[e.path], e.line))
-    files_out["go.mod"] = f"module {package}\n\ngo 1.26\n"
-    return Package(package, files_out, fixed_out, edits, _output(package, sources, failures),
-                   pool, layout, longest)
+                edits.append(Edit(f.path, fn.name, fn.bug.kind, old, new, at))
+        failures += _failures(f)
+        sources.append((f.path, f.functions, starts))
+    files["go.mod"] = f"module {package}\n\ngo 1.26\n"
+    return Package(package, files, fixed_files, edits, _output(package, sources, failures),
+                   [fn for f in parts for fn in f.functions], layout, longest, parts)

@@ -34,11 +34,11 @@ PLAN = [
     {"name": "short", "kind": "dense", "tokens": 2e6, "batch": 2560, "lr": [1, 1], "text": 0.4,
      "mix": {"mini": 0.66, "copy": 0.26, "lib": 0.05, "ask": 0.03}},
     {"name": "tasks", "kind": "dense", "tokens": 12e6, "batch": 3072, "lr": [1, 1], "text": 0.3,
-     "mix": {"mini": 0.40, "task": 0.46, "copy": 0.06, "long": 0.02, "lib": 0.03, "ask": 0.03}},
-    {"name": "index", "kind": "index", "tokens": 0.8e6, "batch": 5120, "lr": [1, 1], "text": 0,
-     "mix": {"task": 1.0}},
-    {"name": "sparse", "kind": "sparse", "tokens": 3e6, "batch": 5120, "lr": [0.8, 0.02], "text": 0.2,
-     "mix": {"mini": 0.15, "task": 0.75, "long": 0.05, "lib": 0.03, "ask": 0.02}},
+     "mix": {"mini": 0.36, "task": 0.44, "retry": 0.08, "copy": 0.05, "long": 0.02, "lib": 0.03, "ask": 0.02}},
+    {"name": "index", "kind": "index", "tokens": 0.5e6, "batch": 4096, "lr": [1, 1], "text": 0,
+     "mix": {"mini": 0.4, "task": 0.5, "long": 0.1}},
+    {"name": "sparse", "kind": "sparse", "tokens": 3e6, "batch": 4096, "lr": [0.8, 0.02], "text": 0.2,
+     "mix": {"mini": 0.15, "task": 0.62, "retry": 0.12, "copy": 0.02, "long": 0.04, "lib": 0.03, "ask": 0.02}},
 ]
 MUON_LR, ADAM_LR, INDEX_LR, BIAS_STEP, SEED = 0.014, 3e-3, 2e-3, 2e-3, 20260
 KL_EVERY = 4  # steps of the sparse phase per step of its indexers
@@ -134,6 +134,9 @@ class Trainer:
     def phase(self):
         """Runs the current phase to its end. False if it was stopped."""
         plan, at = self.plan[self.at["phase"]], self.at
+        for o in (self.muon, self.adam):
+            for p in o.params:
+                p.requires_grad_(plan["kind"] != "index")
         batches = loader.Loader(self.data, plan["mix"], plan["batch"], SEED + at["phase"], plan["text"])
         saved = began = shown = time.time()
         losses, kls, done = [], [], 0
