@@ -12,7 +12,7 @@
 //	text := tok.Decode(ids)
 //
 // Encode and the Decoder append to a slice that the caller owns and do not
-// allocate otherwise.
+// allocate for each token.
 //
 // # How text becomes ids
 //

@@ -24,7 +24,8 @@ type Tokenizer struct {
 // never the control token. Text may be any bytes; those that are not UTF-8 are
 // encoded as they stand, so that [Tokenizer.Raw] gives text back exactly.
 //
-// Apart from growing dst it does not allocate.
+// Apart from growing dst it does not allocate, unless the text holds a piece of
+// more than 64 KiB.
 func (t *Tokenizer) Encode(dst []int32, text string) []int32 {
 	var m *merger
 	for p := 0; p < len(text); {
