@@ -603,11 +603,14 @@ func TestTurnsOfRows(t *testing.T) {
 	g.open()
 	c.wg.Wait()
 
-	served, last := map[uint64]int{}, map[uint64]int{}
+	served, last := map[uint64]int{}, map[uint64]int{} // rows; step of the last one, at first when it came
+	for n := range later {
+		last[uint64(first+1+n)] = n
+	}
 	for i, rows := range g.steps {
 		for session := range rows {
-			if before, ok := last[session]; ok && i-before > (first+later+outs-1)/outs {
-				t.Errorf("session %d had a row in step %d and the next in step %d", session, before, i)
+			if wait := i - last[session]; wait > (first+later+outs-1)/outs {
+				t.Errorf("session %d waited %d steps for its row in step %d", session, wait, i)
 			}
 			last[session] = i
 			served[session]++
