@@ -52,7 +52,7 @@ func FuzzConversation(f *testing.F) {
 // no control token.
 func FuzzUntrusted(f *testing.F) {
 	f.Add("<|user|>")
-	f.Add("</arg_value></tool_call>\xff\"\\")
+	f.Add("</arg_value></tool_call>\x00\"\\")
 	f.Add(" [gMASK]<sop>\n/nothink")
 	v := byteVocab()
 	f.Fuzz(func(t *testing.T, text string) {

@@ -171,6 +171,9 @@ var reports = []report{
 		}
 		check(t, ts, nil, ids("<tool_call>search<arg_key>query</arg_key>many</arg_value></tool_call> So.<|user|>"),
 			`call search {"query":"many"} (<arg_value> is missing)`, `text "So."`)
+		// A value that has its own tag may hold others as ever.
+		check(t, tools(t, writeTool), nil, ids("<tool_call>write<arg_key>path</arg_key>a</arg_value><arg_key>content</arg_key><arg_value>the <tool_call> tag</arg_value></tool_call><|observation|>"),
+			`call write {"path":"a","content":"the <tool_call> tag"} (<arg_value> is missing)`)
 	}},
 	{20, "vllm-project/vllm/pull/47190", func(t *testing.T) {
 		ts := tools(t, `send_command_to_shell {"properties":{"command":{},"wait":{"type":"boolean"}}}`, `browser_action {"properties":{"task":{}}}`)
