@@ -29,7 +29,7 @@ type call struct {
 	quoted quoted
 	depth  int
 	tagged bool // some tag stands in the value
-	bare   bool // its <arg_value> is missing
+	bare   bool // the tag before it is missing: its <arg_value>, or </arg_key>
 	at     int  // the byte of the call where the value starts
 	// look is the index in ids of the first token that is either structure or
 	// part of the value, while that is undecided.

@@ -72,9 +72,9 @@
 //   - tags in the wrong order, and a message that ends inside a call.
 //
 // Slips that leave one reading and lose nothing are mended, and
-// [ToolCall.Repaired] names the first of them: a single opening tag that is
-// missing or stands twice, if no tag of a call stands in a value that lacks its
-// own; a missing end, if the model ended the message itself, all required
+// [ToolCall.Repaired] names the first of them: a single tag before a value that is
+// missing or stands twice, unless the value behind a missing one holds tags of a
+// call; a missing end, if the model ended the message itself, all required
 // arguments are there and no tag stands in the last value; True, False and None;
 // JSON that was escaped once more; a call written as JSON. A host that wants no
 // mended calls can refuse those that are not [Sound]. REPORTS.md goes through 48

@@ -27,9 +27,9 @@ func (p *Parser) readValue(c *call, b []byte, m mark) bool {
 	return true
 }
 
-// quote adds a token to the value, whatever it means elsewhere. Where the opening
-// tag of the value is missing, other tags may be missing too: what looks quoted
-// may be the next argument or the next call.
+// quote adds a token to the value, whatever it means elsewhere. Where the tag
+// before the value is missing, other tags may be missing too: what looks quoted may
+// be the next argument or the next call.
 func (p *Parser) quote(c *call, b []byte, m mark) {
 	if c.bare && m >= callOpen {
 		p.stray(c, m, markSpelling[valueClose])

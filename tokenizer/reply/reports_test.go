@@ -161,12 +161,14 @@ var reports = []report{
 		// argument or another call.
 		for _, value := range []string{
 			"many<arg_key>n</arg_key>3", "many</arg_key><arg_value>3", "many</arg_value> and <think>", "many<tool_call>",
-			"many</tool_call>" + "<tool_call>search<arg_key>query</arg_key>few",
+			"many</tool_call>" + "<tool_call>search<arg_key>query</arg_key>few", "many<arg_key>n<arg_value>3",
 		} {
-			body := "<tool_call>search<arg_key>query</arg_key>" + value + "</arg_value></tool_call>"
-			events := check(t, ts, nil, ids(body, "<|observation|>"), `bad search (a tag in the wrong place)`)
-			if bad := events[len(events)-1].(BadToolCall); bad.Raw != body {
-				t.Errorf("raw text is %q", bad.Raw)
+			for _, tag := range []string{"</arg_key>", "<arg_value>"} { // the other one is missing
+				body := "<tool_call>search<arg_key>query" + tag + value + "</arg_value></tool_call>"
+				events := check(t, ts, nil, ids(body, "<|observation|>"), `bad search (a tag in the wrong place)`)
+				if bad := events[len(events)-1].(BadToolCall); bad.Raw != body {
+					t.Errorf("raw text is %q", bad.Raw)
+				}
 			}
 		}
 		check(t, ts, nil, ids("<tool_call>search<arg_key>query</arg_key>many</arg_value></tool_call> So.<|user|>"),

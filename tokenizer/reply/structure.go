@@ -123,6 +123,7 @@ func (p *Parser) readKey(c *call, b []byte, m mark) bool {
 		c.mend(MissingKeyClose)
 		p.setKey(c, c.word)
 		p.beginValue(c, c.size+len(b))
+		c.bare = true
 	case keyOpen:
 		if isBlank(c.word) {
 			c.mend(RepeatedTag)
