@@ -74,7 +74,8 @@ func (p *Pool) pump() {
 }
 
 // enter waits until the request is admitted: at most QueueWait, and only if
-// the queue has a place. The lock is held, and released while it waits.
+// the queue has a place. On error the caller ends the request, which lets the
+// next one in. The lock is held, and released while it waits.
 func (p *Pool) enter(ctx context.Context, l *Lease) error {
 	w := &waiter{lease: l, ready: make(chan error, 1)}
 	p.queue.waiters = append(p.queue.waiters, w)
@@ -105,7 +106,6 @@ func (p *Pool) enter(ctx context.Context, l *Lease) error {
 	if p.queue.remove(l) == nil {
 		return <-w.ready // it was decided while we took the lock
 	}
-	p.pump() // it may have been in the way
 	return err
 }
 
