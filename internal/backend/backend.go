@@ -68,7 +68,8 @@ const (
 	// its logits, or had no key with a usable score.
 	NonFinite Health = 1 << iota
 	// TagMismatch: a page of the row's sequence carries another tag than the step
-	// says. No row of that sequence read or wrote anything.
+	// says, or the sequence would write into a page that is not its own. No row of
+	// that sequence read or wrote anything.
 	TagMismatch
 	// BadSelection: a selected position was negative, above the row's own
 	// position, or out of order.

@@ -21,10 +21,10 @@ type Step struct {
 	QStart  []int32  // [S+1]
 	KVLen   []int32  // [S] positions that exist once this step has written its rows
 	Session []uint64 // [S] echoed in the result
-	Tag     []uint64 // [S] echoed in the result: the lease of the sequence
+	Tag     []uint64 // [S] the lease of the sequence: the tag of every page it writes; echoed in the result
 
 	Pages   []int32  // [S, Stride] page numbers; position p lies on page p/PageSize
-	PageTag []uint64 // [S, Stride] tag that the page must carry
+	PageTag []uint64 // [S, Stride] tag that the page must carry: Tag, or that of a shared page, which is only read
 	Stride  int
 
 	Out      []int32    // [O] rows whose logits are wanted; may repeat or be padding
@@ -33,6 +33,17 @@ type Step struct {
 	// Abort, when set, may be raised by anyone while the step runs; workers
 	// poll it and leave early.
 	Abort *atomic.Bool
+}
+
+// Writes returns the positions [from, to) that the step writes of a sequence.
+func (s *Step) Writes(seq int) (from, to int) {
+	rows := 0
+	for r := s.QStart[seq]; r < s.QStart[seq+1]; r++ {
+		if s.Seq[r] >= 0 {
+			rows++
+		}
+	}
+	return int(s.KVLen[seq]) - rows, int(s.KVLen[seq])
 }
 
 // Rows returns R.

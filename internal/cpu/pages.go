@@ -81,8 +81,14 @@ func (p *pages) Close() error {
 }
 
 // tagsMatch reports whether every page that sequence q reaches carries the tag
-// that the step expects.
+// that the step expects, and every page that it writes carries its own.
 func (p *pages) tagsMatch(s *backend.Step, q int) bool {
+	from, to := s.Writes(q)
+	for pos := from; pos < to; pos = (pos/p.spec.PageSize + 1) * p.spec.PageSize {
+		if s.PageTag[q*s.Stride+pos/p.spec.PageSize] != s.Tag[q] {
+			return false
+		}
+	}
 	n := (int(s.KVLen[q]) + p.spec.PageSize - 1) / p.spec.PageSize
 	for i := q * s.Stride; i < q*s.Stride+n; i++ {
 		if p.tags[s.Pages[i]] != s.PageTag[i] {

@@ -112,6 +112,9 @@ func (p *pass) owns(seq int) bool {
 	size := p.pages.spec.PageSize
 	for pos := 0; pos < int(p.step.KVLen[seq]); pos += size {
 		at := seq*p.step.Stride + pos/size
+		if from, to := p.step.Writes(seq); pos+size > from && pos < to && p.step.PageTag[at] != p.step.Tag[seq] {
+			return false // it would write into a page of somebody else
+		}
 		if p.pages.tags[p.step.Pages[at]] != p.step.PageTag[at] {
 			return false
 		}

@@ -199,7 +199,7 @@ func (s suite) tags(t *testing.T) {
 	check := func(what string, tag uint64, want backend.Health) {
 		t.Helper()
 		step := r.step(single, variation{})
-		step.PageTag[0] = tag
+		step.Tag[0], step.PageTag[0] = tag, tag
 		if res := r.run(step); res.Health[0] != want {
 			t.Errorf("%s: tag %d is %v, want %v", what, tag, res.Health[0], want)
 		}

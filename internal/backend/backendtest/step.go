@@ -249,6 +249,22 @@ func (s suite) tagMismatch(t *testing.T) {
 			}
 		}
 	})
+	t.Run("WriteIntoSharedPage", func(t *testing.T) {
+		// The page carries the tag that the step expects, but it is not the
+		// sequence's own, and the step would write there.
+		o := r.play(ragged, variation{tamper: func(st *backend.Step) {
+			_, to := st.Writes(1)
+			at := 1*st.Stride + (to-1)/r.scene.pageSize
+			r.pages.SetTag(int(st.Pages[at]), foreign)
+			st.PageTag[at] = foreign
+		}})
+		o.mustBeClean(t)
+		for _, k := range ragged.keys() {
+			if (o.health[k] == backend.TagMismatch) != (k.seq == 0) {
+				t.Errorf("%v is %v", k, o.health[k])
+			}
+		}
+	})
 	t.Run("PageBeyondTheEnd", func(t *testing.T) {
 		// A page that the sequence does not reach yet may be anybody's.
 		o := r.play(ragged, variation{tamper: func(st *backend.Step) { st.Pages[1*st.Stride+4] = st.Pages[0] }})

@@ -105,7 +105,7 @@ func run(dir string, tokens, chunk, threads int) error {
 // step feeds positions [from, to) and reports the logits of the last one.
 func step(b backend.Backend, m *decoder.Model, pages backend.Pages, table []int32, vocab, from, to int) error {
 	s := &backend.Step{
-		QStart: []int32{0, int32(to - from)}, KVLen: []int32{int32(to)}, Session: []uint64{1}, Tag: []uint64{1},
+		QStart: []int32{0, int32(to - from)}, KVLen: []int32{int32(to)}, Session: []uint64{1}, Tag: []uint64{0},
 		Pages: table, PageTag: make([]uint64, len(table)), Stride: len(table),
 		Out: []int32{int32(to - from - 1)}, Sampling: make([]backend.Sampling, 1),
 	}
