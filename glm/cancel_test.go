@@ -311,6 +311,35 @@ func TestCancelBehindSlowConsumer(t *testing.T) {
 	}
 }
 
+// A token that arrives after its generation was left is of no effect: least of
+// all does it draw from the session's random numbers, from which the next
+// generation draws.
+func TestCancelledTokenDrawsNothing(t *testing.T) {
+	m, g := openGolden(t, "glm47flash", 1, nil)
+	s, err := newPool(t, m, glm.PoolConfig{Tokens: 1024}).NewSession(glm.SessionConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draws := s.Draws()
+	r := endless(g.VocabSize, 10, 100, 1)
+	r.Sampling.Temperature = 1
+	for range 2 {
+		var late func(int32)
+		for range s.Generate(t.Context(), r) {
+			late = s.Late()
+			break
+		}
+		before, used := *draws, s.Usage()
+		if before == 0 {
+			t.Error("nothing was drawn")
+		}
+		late(1)
+		if *draws != before || s.Usage() != used {
+			t.Errorf("%d numbers drawn, before it were %d; usage %+v, before %+v", *draws, before, s.Usage(), used)
+		}
+	}
+}
+
 // BenchmarkCancel prints how long a stream takes to end once its context has:
 // in the middle of a long prompt, and while decoding beside others.
 func BenchmarkCancel(b *testing.B) {

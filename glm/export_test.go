@@ -2,6 +2,7 @@ package glm
 
 import (
 	"bytes"
+	"math/rand/v2"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 )
@@ -77,4 +78,31 @@ func (p *KVPool) Scheduled() int {
 	p.sched.mu.Lock()
 	defer p.sched.mu.Unlock()
 	return len(p.sched.running)
+}
+
+// Pages is the memory of the pool, as its steps name it.
+func (p *KVPool) Pages() backend.Pages { return p.pages }
+
+// Draws counts what the session's random numbers are asked for from now on.
+func (s *Session) Draws() *int {
+	c := &counted{Source: rand.NewPCG(1, 2)}
+	s.random = rand.New(c)
+	return &c.n
+}
+
+type counted struct {
+	rand.Source
+	n int
+}
+
+func (c *counted) Uint64() uint64 {
+	c.n++
+	return c.Source.Uint64()
+}
+
+// Late returns what delivers a token to the present generation, whenever it is
+// called.
+func (s *Session) Late() func(id int32) {
+	g := s.active
+	return func(id int32) { g.accept(id, 0, nil) }
 }
