@@ -1,9 +1,15 @@
 """Names for generated packages; training and held-out ones share no noun.
 
 Every function is called verb + noun, so no function name of a held-out task
-occurs in training. Two in five training nouns are invented from syllables:
-the model has to copy names it can't know.
+occurs in training. Most training nouns are drawn from thousands of words of
+library comments, or invented from syllables: the model has to learn to copy
+names, whatever tokens they fall into, and not to know them.
 """
+
+import functools
+import re
+
+import stdlib
 
 TRAIN_NOUNS = """Prices Scores Orders Items Points Weights Values Ages Days Hours Costs Sizes Levels Marks Grades Votes
 Ranks Rates Sums Counts Lengths Widths Heights Depths Speeds Temps Wages Taxes Fees Tips Debts Loans Bills Coins Cards
@@ -66,12 +72,26 @@ ROLES = {
 }
 
 
+@functools.cache
+def words():
+    """Words of 4 to 10 letters from library comments; none is a held-out noun, in singular or plural."""
+    held = {n.lower() for n in HELD_NOUNS} | {n.lower().rstrip("s") for n in HELD_NOUNS}
+    found = set()
+    for _, text in stdlib.files():
+        for comment in re.findall(r"//(.*)", text):
+            found.update(re.findall(r"\b[a-z]{4,10}\b", comment))
+    return sorted(w for w in found if w not in held and w.rstrip("s") not in held)
+
+
 def noun(rng, held):
     """A noun for a function name."""
     if held:
         return rng.choice(HELD_NOUNS)
-    if rng.random() < 0.4:
-        return "".join(rng.choice(SYLLABLES) for _ in range(rng.randint(2, 3))).title()
+    kind = rng.random()
+    if kind < 0.55:
+        return rng.choice(words()).title()
+    if kind < 0.75:
+        return "".join(rng.choice(SYLLABLES) for _ in range(rng.randint(2, 4))).title()
     return rng.choice(TRAIN_NOUNS)
 
 

@@ -114,11 +114,15 @@ def misspell(rng, name):
             return out
 
 
+def _uses(role, text):
+    return len(re.findall(r"\$%s\b" % role, text))
+
+
 def _break(rng, fn):
     """Puts a bug into a function. False if the function can't have one."""
     if rng.random() < 0.08:
         spots = [(n, r) for n, line in enumerate(fn.shape.body) for r in sorted(set(re.findall(r"\$(\w+)", line)))
-                 if len(fn.vars[r]) > 2 and ("$" + r in fn.shape.params or "\n".join(fn.shape.body).count("$" + r) > 3) and not re.search(r"\$%s\b.*:=|:= range|var \$%s\b" % (r, r), line)]
+                 if len(fn.vars[r]) > 2 and (_uses(r, fn.shape.params) or _uses(r, "\n".join(fn.shape.body)) > 3) and not re.search(r"\$%s\b.*:=|:= range|var \$%s\b" % (r, r), line)]
         if spots:
             n, role = rng.choice(spots)
             line = fn.shape.body[n]

@@ -2,6 +2,7 @@
 read, and prose made from its documentation comments as questions and answers.
 """
 
+import functools
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ ASKS = ["What does $F do?", "What is $F for?", "Tell me about $F.", "Explain the
 HELD_ASKS = ["How would you describe $F?"]
 
 
+@functools.cache
 def files():
     """[(path inside GOROOT/src, text)], tests and generated tables left out."""
     root = os.path.join(subprocess.run(["go", "env", "GOROOT"], capture_output=True, text=True, check=True).stdout.strip(), "src")
