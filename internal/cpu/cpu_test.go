@@ -51,7 +51,7 @@ func TestAbortWhileRunning(t *testing.T) {
 		poison[i] = 7
 	}
 	s := &backend.Step{
-		QStart: []int32{0, rows}, KVLen: []int32{rows}, Session: []uint64{1}, Tag: []uint64{1},
+		QStart: []int32{0, rows}, KVLen: []int32{rows}, Session: []uint64{1}, Tag: []uint64{0},
 		Pages: []int32{0}, PageTag: []uint64{0}, Stride: 1,
 	}
 	for i := range int32(rows) {
@@ -106,7 +106,7 @@ func TestPanicBecomesError(t *testing.T) {
 	}
 	s := &backend.Step{
 		IDs: []int32{0}, Seq: []int32{0}, Pos: []int32{0}, QStart: []int32{0, 1}, KVLen: []int32{1},
-		Session: []uint64{1}, Tag: []uint64{1}, Pages: []int32{0}, PageTag: []uint64{0}, Stride: 1,
+		Session: []uint64{1}, Tag: []uint64{0}, Pages: []int32{0}, PageTag: []uint64{0}, Stride: 1,
 	}
 	// A program that is wrong in itself: the weight is wider than the buffer.
 	if err := b.Start(backend.Program{&backend.Linear{X: dst, W: narrow, Dst: dst}}, s, pages); err != nil {

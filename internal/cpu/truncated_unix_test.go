@@ -39,7 +39,7 @@ func TestTruncatedFile(t *testing.T) {
 	}
 	step := &backend.Step{
 		IDs: []int32{0}, Seq: []int32{0}, Pos: []int32{0}, QStart: []int32{0, 1}, KVLen: []int32{1},
-		Session: []uint64{1}, Tag: []uint64{1}, Pages: []int32{0}, PageTag: []uint64{0}, Stride: 1,
+		Session: []uint64{1}, Tag: []uint64{0}, Pages: []int32{0}, PageTag: []uint64{0}, Stride: 1,
 	}
 	lost := func(t *testing.T, err error, op string) {
 		t.Helper()
