@@ -17,6 +17,7 @@ extern "C" {
 typedef float v16 __attribute__((vector_size(64), aligned(4)));
 typedef int32_t i16v __attribute__((vector_size(64), aligned(4)));
 typedef uint16_t bf16;
+typedef uint8_t b16 __attribute__((vector_size(16), aligned(1)));
 #define D 32  // dimension of a head
 #define LANES 16
 
@@ -385,8 +386,10 @@ static void hide(const Attn *a, long b, long t0, long n, v16 *s) {
 		return;
 	for (long j = 0; j < n && j < a->t; j++) {
 		const uint8_t *m = a->mask + (b * a->t + j) * a->t + t0;
-		for (int l = 0; l < LANES && t0 + l < a->t; l++)
-			s[j][l] = m[l] ? s[j][l] : -1e30f;
+		uint8_t last[LANES];
+		if (t0 + LANES > a->t)
+			m = (const uint8_t *)memcpy(memset(last, 1, LANES), m, (size_t)(a->t - t0));
+		s[j] = __builtin_convertvector(*(const b16 *)m, i16v) != 0 ? s[j] : (v16){} - 1e30f;
 	}
 }
 

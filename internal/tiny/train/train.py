@@ -33,11 +33,11 @@ import start
 PLAN = [
     {"name": "short", "kind": "dense", "tokens": 2e6, "batch": 2560, "lr": [1, 1], "text": 0.4,
      "mix": {"mini": 0.66, "copy": 0.26, "lib": 0.05, "ask": 0.03}},
-    {"name": "tasks", "kind": "dense", "tokens": 12e6, "batch": 3072, "lr": [1, 1], "text": 0.3,
+    {"name": "tasks", "kind": "dense", "tokens": 5.5e6, "batch": 3072, "lr": [1, 1], "text": 0.3,
      "mix": {"mini": 0.36, "task": 0.44, "retry": 0.08, "copy": 0.05, "long": 0.02, "lib": 0.03, "ask": 0.02}},
     {"name": "index", "kind": "index", "tokens": 0.5e6, "batch": 4096, "lr": [1, 1], "text": 0,
      "mix": {"mini": 0.4, "task": 0.5, "long": 0.1}},
-    {"name": "sparse", "kind": "sparse", "tokens": 3e6, "batch": 4096, "lr": [0.8, 0.02], "text": 0.2,
+    {"name": "sparse", "kind": "sparse", "tokens": 2e6, "batch": 4096, "lr": [0.8, 0.02], "text": 0.2,
      "mix": {"mini": 0.15, "task": 0.62, "retry": 0.12, "copy": 0.02, "long": 0.04, "lib": 0.03, "ask": 0.02}},
 ]
 MUON_LR, ADAM_LR, INDEX_LR, BIAS_STEP, SEED = 0.014, 3e-3, 2e-3, 2e-3, 20260
