@@ -76,12 +76,16 @@ func TestCancelPoints(t *testing.T) {
 		moment    string
 		strike    func()
 		rest      glm.Request // the neighbour's
+		joined    func()      // returns when the victim is there
 	)
 	see := func(when string, s *backend.Step) {
 		mu.Lock()
 		defer mu.Unlock()
 		if neighbour == 0 {
 			return
+		}
+		if when == "before" && reached > 0 {
+			joined()
 		}
 		rows, from := rowsOf(s, neighbour)
 		others := s.Seqs()
@@ -129,6 +133,9 @@ func TestCancelPoints(t *testing.T) {
 		n, v := open(), open()
 		mu.Lock()
 		neighbour, reached, victim, at, moment = sessions-1, 0, 0, step, when
+		joined = sync.OnceFunc(func() {
+			eventually(t, name+": a victim", func() bool { return p.Scheduled() == 2 })
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ended := make(chan struct{})
