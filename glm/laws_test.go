@@ -108,6 +108,24 @@ func together(t *testing.T, p *glm.KVPool, rng *rand.Rand, all []ask) []heard {
 	return out
 }
 
+// atOnce runs all requests at once: they are there, in random order, before the
+// second step.
+func atOnce(t *testing.T, p *glm.KVPool, g *gate, rng *rand.Rand, all []ask) []heard {
+	t.Helper()
+	out := make([]heard, len(all))
+	var wg sync.WaitGroup
+	g.close()
+	for n, i := range rng.Perm(len(all)) {
+		wg.Go(func() {
+			out[i] = listen(p.Generate(context.Background(), all[i].tenant, all[i].r), len(all[i].r.Tokens), nil)
+		})
+		eventually(t, "a place", func() bool { s := p.Stats(); return s.Running+s.Waiting == n+1 })
+	}
+	g.open()
+	wg.Wait()
+	return out
+}
+
 // same demands that two runs of the requests agree bit for bit.
 func same(t *testing.T, how string, all []ask, have, want []heard) {
 	t.Helper()
@@ -179,11 +197,11 @@ func TestLawsBatch(t *testing.T) {
 			counts = []int{2, 4}
 		}
 		for _, threads := range counts {
-			widest := 0
-			m, _ := openGolden(t, name, threads, &glm.Watch{Begin: func(s *backend.Step, _ backend.Pages) { widest = max(widest, s.Seqs()) }})
+			gate := &gate{}
+			m, _ := openGolden(t, name, threads, gate.watch())
 			p := newPool(t, m, glm.PoolConfig{Tokens: 4096, KV: format})
 			same(t, fmt.Sprintf("together, %d threads", threads), all, together(t, p, rng, all), want)
-			warm := together(t, p, rng, all)
+			warm := atOnce(t, p, gate, rng, all)
 			same(t, fmt.Sprintf("warm, %d threads", threads), all, warm, want)
 			for i, a := range all {
 				// Every page that is full before the last token of the prompt, but
@@ -198,6 +216,10 @@ func TestLawsBatch(t *testing.T) {
 			}
 			if err := p.Close(); err != nil {
 				t.Error(err)
+			}
+			widest := 0
+			for _, rows := range gate.steps {
+				widest = max(widest, len(rows))
 			}
 			if widest < 3 {
 				t.Errorf("no step had more than %d sequences", widest)
@@ -320,7 +342,8 @@ func TestLawsTwoPools(t *testing.T) {
 // the same bits.
 func TestLawsRequeued(t *testing.T) {
 	eachLaw(t, func(t *testing.T, name string, format glm.KVFormat, seed func() *rand.Rand) {
-		m, g := openGolden(t, name, 2, nil)
+		gate := &gate{}
+		m, g := openGolden(t, name, 2, gate.watch())
 		rng := seed()
 		all := asks(rng, g.VocabSize)
 		all = slices.DeleteFunc(all, func(a ask) bool { return len(a.r.Tokens) > 160 })
@@ -338,7 +361,7 @@ func TestLawsRequeued(t *testing.T) {
 		events := map[string]int{}
 		audit := auditor(func(event string, _ map[string]slog.Value) { events[event]++ })
 		p := newPool(t, m, glm.PoolConfig{Tokens: 11 * 32, KV: format, Admission: glm.Clamp, Audit: audit})
-		same(t, "requeued", all, together(t, p, rng, all), want)
+		same(t, "requeued", all, atOnce(t, p, gate, rng, all), want) // so that they grow side by side
 		if err := errors.Join(p.Check(), p.Close()); err != nil {
 			t.Error(err)
 		}
