@@ -17,7 +17,7 @@ const (
 // Every logit, selection and router choice is the reference's.
 func TestReference(t *testing.T) {
 	each(t, func(t *testing.T, g *golden.Golden) {
-		for _, impl := range backends {
+		for _, impl := range tested() {
 			t.Run(impl.name, func(t *testing.T) {
 				rows := rowsNeeded(g)
 				e := open(t, g, impl.open(), rows, len(g.Prompts)*(rows/pageSize+1), backend.KVF32)
@@ -78,7 +78,7 @@ func compareRoutes(t *testing.T, e *engine, p *golden.Prompt) {
 // Prompt in one step, then token by token: the reference's 64 greedy ids.
 func TestGreedy(t *testing.T) {
 	each(t, func(t *testing.T, g *golden.Golden) {
-		for _, impl := range backends {
+		for _, impl := range tested() {
 			t.Run(impl.name, func(t *testing.T) {
 				rows := rowsNeeded(g)
 				e := open(t, g, impl.open(), rows, len(g.Prompts)*(rows/pageSize+1), backend.KVF32)

@@ -12,13 +12,23 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/oracle"
 )
 
-// backends are the implementations that must give the reference's answers.
-var backends = []struct {
+type implementation struct {
 	name string
 	open func() backend.Backend
-}{
+}
+
+// backends are the implementations that must give the reference's answers.
+var backends = []implementation{
 	{"oracle", func() backend.Backend { return oracle.New() }},
 	{"cpu", func() backend.Backend { return cpu.Open(0) }},
+}
+
+// tested leaves the oracle, which has one goroutine, out of short runs.
+func tested() []implementation {
+	if testing.Short() {
+		return backends[1:]
+	}
+	return backends
 }
 
 const pageSize = 4
@@ -156,7 +166,8 @@ func rowsNeeded(g *golden.Golden) int {
 	return n
 }
 
-// each loads every golden and runs f as a subtest.
+// each loads every golden and runs f as a subtest; in short mode, three that
+// together have every operation.
 func each(t *testing.T, f func(t *testing.T, g *golden.Golden)) {
 	t.Helper()
 	names, err := golden.Names()
@@ -165,6 +176,9 @@ func each(t *testing.T, f func(t *testing.T, g *golden.Golden)) {
 	}
 	if len(names) == 0 {
 		t.Fatal("no goldens")
+	}
+	if testing.Short() {
+		names = []string{"glm52fp8", "hard", "glm45"}
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
