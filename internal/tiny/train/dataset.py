@@ -24,7 +24,7 @@ import stdlib
 import tok
 import wire
 
-SIZES = {"mini": 30_000, "task": 12_000, "long": 1_000, "ask": 1_500, "lib": 1_000, "copy": 8_000, "retry": 4_000}
+SIZES = {"mini": 24_000, "task": 12_000, "long": 1_000, "ask": 1_500, "lib": 1_000, "copy": 8_000, "retry": 3_000}
 
 
 def sample(part, rng, all_shapes, cases, pairs, chunks):
@@ -51,11 +51,17 @@ def sample(part, rng, all_shapes, cases, pairs, chunks):
 
 
 def copying(rng, chunks):
-    """Random words of library source in lines, and some of the lines again."""
-    words = [w for c in rng.sample(chunks, 6) for w in re.findall(r"\s?[\w.]+|\s?[^\w\s]+", c)]
-    lines = ["".join(rng.choice(words).replace("\n", " ") for _ in range(rng.randint(2, 8))) + "\n" for _ in range(rng.randint(3, 9))]
+    """Random words of library source, or random tokens, in lines, and some of the lines again."""
+    if rng.random() < 0.5:
+        words = [w for c in rng.sample(chunks, 6) for w in re.findall(r"\s?[\w.]+|\s?[^\w\s]+", c)]
+        line = lambda: "".join(rng.choice(words).replace("\n", " ") for _ in range(rng.randint(2, 8))) + "\n"
+        whole = lambda lines: "".join(lines)
+    else:
+        line = lambda: [rng.randrange(wire.BASE) for _ in range(rng.randint(3, 10))]
+        whole = lambda lines: [i for l in lines for i in l]
+    lines = [line() for _ in range(rng.randint(3, 9))]
     again = [rng.choice(lines) for _ in range(rng.randint(3, 9))]
-    return [(None, "".join(lines), wire.NONE), (None, "".join(again), wire.ANSWER), ("<|endoftext|>", "", wire.NONE)]
+    return [(None, whole(lines), wire.NONE), (None, whole(again), wire.ANSWER), ("<|endoftext|>", "", wire.NONE)]
 
 
 def library_chunks(sources):

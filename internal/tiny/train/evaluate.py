@@ -22,7 +22,7 @@ import tok
 import wire
 import workspace
 
-TURNS, TURN_TOKENS = 12, 400
+TURNS, TURN_TOKENS = 12, 900
 
 
 class Greedy:

@@ -31,44 +31,37 @@ HELD_PACKAGES = "depot museum studio clinic bakery library2 chapel stable worksh
 
 SYLLABLES = "ba be bo da do fa fi ga go ka ke ki la le lo ma mi mo na no pa pe ra re ri sa so ta te ti va vo za zu".split()
 
-# Variable names by role. The generator draws distinct ones for a function.
+# Variable names by role. The generator draws distinct ones for a function, and
+# takes one that the file has already only when it must.
 ROLES = {
-    "xs": "xs values items list nums data elems all".split(),
-    "x": "x v item e val cur elem".split(),
-    "t": "total sum acc t res amount".split(),
-    "best": "best top found pick cand".split(),
-    "lim": "limit bound cutoff level mark".split(),
-    "c": "count c hits cnt num".split(),
-    "want": "want target wanted goal".split(),
-    "i": "i pos idx at".split(),
-    "j": "j k right end".split(),
-    "out": "out result res list ret".split(),
-    "k": "k factor by scale".split(),
-    "lo": "lo low from first".split(),
-    "hi": "hi high to upper".split(),
-    "a": "a x first left p one".split(),
-    "b": "b y second right q two".split(),
-    "n": "n num size m".split(),
-    "d": "d div q".split(),
-    "s": "s text str word in".split(),
-    "r": "r ch letter b".split(),
-    "p": "p part mark end".split(),
-    "sep": "sep glue delim between".split(),
-    "m": "m dict table index".split(),
-    "key": "key k name id".split(),
-    "def": "def fallback other alt".split(),
-    "seen": "seen done known".split(),
-    "ok": "ok found has".split(),
-    "as": "as us ws".split(),
-    "bs": "bs vs zs".split(),
+    "xs": "xs values items list nums data elems all rows series batch input entries given".split(),
+    "x": "x v item e val cur elem entry one each it w u z".split(),
+    "t": "total sum acc t res amount running whole tally result all2 so".split(),
+    "best": "best top found pick cand leader champ winner".split(),
+    "lim": "limit bound cutoff level mark ceiling border edge".split(),
+    "c": "count c hits cnt num seen2 times matches".split(),
+    "want": "want target wanted goal needle sought".split(),
+    "i": "i pos idx at j ix place spot".split(),
+    "out": "out result res list2 ret kept collected answer made built".split(),
+    "k": "k factor by scale ratio mult".split(),
+    "lo": "lo low from first least lower bottom".split(),
+    "hi": "hi high to upper most last ceil".split(),
+    "a": "a x first left p one here former".split(),
+    "b": "b y second right q two there latter".split(),
+    "n": "n num size m upto amount2 number".split(),
+    "d": "d div q by2 divisor part".split(),
+    "s": "s text str word in line phrase raw label".split(),
+    "r": "r ch letter b symbol glyph".split(),
+    "p": "p part mark end suffix tail".split(),
+    "sep": "sep glue delim between gap mid".split(),
+    "m": "m dict table index lookup2 book".split(),
+    "key": "key k name id entry2".split(),
+    "seen": "seen done known had already".split(),
+    "def": "def fallback other alt otherwise spare".split(),
     "h": "h hours hrs".split(),
     "min": "minutes m mins".split(),
-    "price": "price cost amount".split(),
-    "pct": "pct percent rate".split(),
-    "y": "y year".split(),
-    "mid": "mid half m".split(),
-    "from": "from start begin".split(),
-    "till": "till stop finish".split(),
+    "price": "price cost amount fee".split(),
+    "pct": "pct percent rate cut".split(),
 }
 
 
@@ -88,18 +81,22 @@ def noun(rng, held):
     if held:
         return rng.choice(HELD_NOUNS)
     kind = rng.random()
-    if kind < 0.55:
+    if kind < 0.3:
         return rng.choice(words()).title()
-    if kind < 0.75:
+    if kind < 0.65:  # the start of a word and the end of another: every piece of the vocabulary turns up
+        return (rng.choice(words())[: rng.randint(1, 5)] + rng.choice(words())[-rng.randint(2, 5) :]).title()
+    if kind < 0.8:
         return "".join(rng.choice(SYLLABLES) for _ in range(rng.randint(2, 4))).title()
     return rng.choice(TRAIN_NOUNS)
 
 
-def variables(rng, roles):
-    """{role: name} with distinct names."""
+def variables(rng, roles, taken):
+    """{role: name} with distinct names; taken: names that the file has, which grows."""
     used, out = set(), {}
     for role in roles:
-        name = rng.choice([n for n in ROLES[role] if n not in used])
+        free = [n for n in ROLES[role] if n not in used]
+        name = rng.choice([n for n in free if n not in taken] or free)
         used.add(name)
         out[role] = name
+    taken |= used
     return out

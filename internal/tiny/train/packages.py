@@ -54,15 +54,19 @@ class Function:
             out.append(self.fill(line))
         return out + ["}"]
 
+    def text(self, fixed=False):
+        """The function without its comment."""
+        return "\n".join(self.lines(fixed)[bool(self.doc):]) + "\n"
+
 
 @dataclasses.dataclass
 class Edit:
     path: str
     function: str
     kind: str
-    old: str  # whole lines, with line ends
+    old: str  # the whole function as it stands
     new: str
-    line: int
+    line: int  # of the bug
 
 
 @dataclasses.dataclass
@@ -139,14 +143,14 @@ def _break(rng, fn):
     return True
 
 
-def _function(rng, shape, noun, held, docs, taken):
+def _function(rng, shape, noun, held, docs, taken, variables):
     while True:
         name = rng.choice(shape.verbs) + noun
         if name not in taken:
             break
         noun = names.noun(rng, held)
     taken.add(name)
-    fn = Function(shape, name, names.variables(rng, shape.roles()), "")
+    fn = Function(shape, name, names.variables(rng, shape.roles(), variables), "")
     if docs:
         frame = rng.choice(HELD_FRAMES if held else TRAIN_FRAMES)
         fn.doc = frame.replace("$F", name).replace("$D", fn.fill(rng.choice(shape.docs)))
@@ -282,8 +286,8 @@ def _draw(rng, all_shapes, cases, held, count, bugs, files, docs):
     taken, per_file = set(), []
     for _ in range(files):
         noun = names.noun(rng, held)
-        picked = rng.sample(all_shapes, count)
-        per_file.append((noun, [_function(rng, s, noun if rng.random() < 0.7 else names.noun(rng, held), held, docs, taken) for s in picked]))
+        picked, variables = rng.sample(all_shapes, count), set()
+        per_file.append((noun, [_function(rng, s, noun if rng.random() < 0.7 else names.noun(rng, held), held, docs, taken, variables) for s in picked]))
     if len({n for n, _ in per_file}) < files:
         return None
     pool = [fn for _, fns in per_file for fn in fns]
@@ -300,15 +304,14 @@ def _draw(rng, all_shapes, cases, held, count, bugs, files, docs):
         if rng.random() < 0.4:
             header = rng.choice(HELD_HEADERS if held else TRAIN_HEADERS).replace("$P", package).replace("$N", noun.lower())
         parts.append(File(f"{noun.lower()}.go", fns, header, _extra(rng, layout[0], noun)))
-        alone = _render(package, layout, parts[-1:])
-        if not alone or any(held_line(e.line) != held for e in alone.edits):
+        if any(held_line(e.line) != held for e in _render(package, layout, parts[-1:]).edits):
             return None
         _test_file(rng, package, parts[-1], cases)
     return _render(package, layout, parts)
 
 
 def _render(package, layout, parts):
-    """Everything that follows from the functions and their bugs. None if a broken line is not unique in its file."""
+    """Everything that follows from the functions and their bugs."""
     parts = sorted(parts, key=lambda f: f.path)
     files, fixed_files, sources, edits, failures, longest = {}, {}, [], [], [], 0
     for f in parts:
@@ -319,10 +322,7 @@ def _render(package, layout, parts):
         for fn, start in zip(f.functions, starts):
             if fn.bug:
                 at = start + (1 if fn.doc else 0) + 1 + fn.bug.line
-                old, new = lines[at - 1] + "\n", fixed[at - 1] + "\n"
-                if files[f.path].count(old) > 1:
-                    return None  # the edit tool needs a unique text
-                edits.append(Edit(f.path, fn.name, fn.bug.kind, old, new, at))
+                edits.append(Edit(f.path, fn.name, fn.bug.kind, fn.text(), fn.text(True), at))
         failures += _failures(f)
         sources.append((f.path, f.functions, starts))
     files["go.mod"] = f"module {package}\n\ngo 1.26\n"

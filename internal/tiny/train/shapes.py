@@ -20,26 +20,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES_PER_SHAPE = 40
 
-# What is said about each kind of bug, in the model's reasoning and answer.
-DIAGNOSES = {
-    "arith": "the arithmetic is wrong",
-    "assign": "the assignment is wrong",
-    "bool": "the boolean is wrong",
-    "bound": "the loop bounds are wrong",
-    "call": "the wrong function is called",
-    "compare": "the comparison is wrong",
-    "const": "the constant is wrong",
-    "flow": "the loop is left too early",
-    "index": "the index is wrong",
-    "init": "the start value is wrong",
-    "logic": "the logic operator is wrong",
-    "negate": "the sign is wrong",
-    "return": "the result is wrong",
-    "shadow": "the variable is declared again",
-    "swap": "the operands are swapped",
-    "undefined": "a name is misspelt",
-    "var": "the wrong variable is used",
-}
+KINDS = """arith assign bool bound call compare const flow index init logic negate return shadow swap undefined
+var""".split()
 
 
 @dataclasses.dataclass
@@ -91,7 +73,7 @@ def load(path=os.path.join(HERE, "shapes.txt")):
         elif word == "bug":
             kind, old, new = re.fullmatch(r"(\w+): (.*) => (.*)", rest).groups()
             hits = [i for i, b in enumerate(shape.body) if b.strip() == old]
-            if len(hits) != 1 or kind not in DIAGNOSES:
+            if len(hits) != 1 or kind not in KINDS:
                 raise ValueError(f"{path}:{number}: {len(hits)} lines match in {shape.name}")
             good = shape.body[hits[0]]
             indent = good[: len(good) - len(good.lstrip("\t"))]

@@ -79,10 +79,10 @@ class Encoder:
         return ids
 
     def parts(self, parts):
-        """(ids, loss classes)"""
+        """(ids, loss classes); a text may be a list of ids already."""
         ids, losses = [], []
         for name, text, loss in parts:
-            new = [self.control[name]] if name else self.encode(text)
+            new = [self.control[name]] if name else self.encode(text) if isinstance(text, str) else text
             ids += new
             losses += [loss] * len(new)
         return ids, losses
