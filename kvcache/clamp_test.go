@@ -176,6 +176,31 @@ func TestReadmitIsBounded(t *testing.T) {
 	})
 }
 
+// A request that is ended between its second admission and the return of Readmit
+// says so.
+func TestEndedWhileReadmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, store := testPool(t, 8, clamp)
+		s := session(t, p, "a")
+		old, young := admitted(t, s, tokens(100, 8), 24), admitted(t, s, tokens(200, 8), 24)
+		prefill(t, p, store, old)
+		prefill(t, p, store, young)
+		step(t, p, store, Entry{old, 8, tokens(300, 24)})
+		got := make(chan error)
+		go func() { got <- young.Readmit(t.Context(), tokens(200, 8)) }()
+		synctest.Wait()
+		gone := errors.New("the caller went away")
+		p.mu.Lock() // both before the waiter can take the lock
+		old.end(CauseLength, nil)
+		young.end(CauseCancelled, gone)
+		p.mu.Unlock()
+		if err := <-got; !errors.Is(err, gone) {
+			t.Errorf("readmitted with %v, want %v", err, gone)
+		}
+		p.Close()
+	})
+}
+
 func TestRequeuedIsServedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, store := testPool(t, 8, clamp)

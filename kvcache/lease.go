@@ -125,6 +125,8 @@ func (l *Lease) Readmit(ctx context.Context, tokens []int32) error {
 		l.end(CauseFailed, err)
 		return err
 	}
-	l.reused = int(p.core.lease(l.id).valid)
+	if l.done { // ended between its admission and here
+		return l.ended()
+	}
 	return nil
 }

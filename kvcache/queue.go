@@ -66,6 +66,9 @@ func (p *Pool) pump() {
 		if err == nil && w.lease.cause != CauseNone {
 			err = w.lease.ended() // a page that it was to reuse is corrupt
 		}
+		if err == nil {
+			w.lease.reused = int(p.core.lease(w.lease.id).valid)
+		}
 		if p.queue.remove(w.lease) != nil {
 			p.queue.serve(w.lease.session.scope)
 			w.ready <- err

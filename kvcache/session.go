@@ -103,6 +103,5 @@ func (s *Session) Admit(ctx context.Context, r Request) (*Lease, error) {
 		l.end(cause, err)
 		return nil, err
 	}
-	l.reused = int(p.core.lease(l.id).valid)
 	return l, nil
 }
