@@ -2,11 +2,9 @@
 
 The policy is always the same, so that greedy decoding has one thing to learn:
 list the files and run the tests (two calls in one turn), read the file that the
-failure names, replace the broken function, run the tests again, answer. An edit
-gives the whole old function, token for token a copy of what read_file showed,
-and the whole new one. What a right function looks like doesn't depend on the bug,
-so the model need not find the broken token before it writes: that is learned
-from far fewer examples than edits of single lines are.
+failure names, say the failing function line by line until a line is wrong,
+replace that line, run the tests again, answer. Saying the lines puts the bug right
+before the place where the model has to judge it, and before the edit that copies it.
 """
 
 import copy
@@ -81,13 +79,10 @@ def opening(r, package, listing):
     r.results([listing, package.output])
 
 
-def plan(package):
-    return f"I rewrite {', '.join(e.function for e in package.edits)}."
-
-
-def answer(r, package):
-    done = " ".join(f"I rewrote {e.function} in {e.path}." for e in package.edits)
-    r.assistant("", f"{done} The tests pass.")
+def check(edit, old=None, new=None, path=None, loss=wire.ANSWER):
+    """The turn that finds a wrong line and replaces it, as arguments of Render.assistant."""
+    args = [("path", path or edit.path), ("old", old or edit.old), ("new", new or edit.new)]
+    return f"I check {edit.function}.\n{edit.walk}The last line is wrong.", "", [("edit_file", args)], loss
 
 
 def repair(rng, package, tool_block=True, vary=True, slips=0.0, whole=True, retries=0.0):
@@ -104,15 +99,16 @@ def repair(rng, package, tool_block=True, vary=True, slips=0.0, whole=True, retr
         slip(rng, r, package)
     if rng.random() < retries:
         package = mistake(rng, r, package)
-    calls = [("edit_file", [("path", e.path), ("old", e.old), ("new", e.new)]) for e in package.edits]
-    r.assistant(plan(package), "", calls)
-    if not whole:
-        r.control("<|observation|>", wire.ANSWER)
-        return r
-    r.results(["ok"] * len(calls))
+    for n, edit in enumerate(package.edits):
+        r.assistant(*check(edit))
+        if not whole and n == len(package.edits) - 1:
+            r.control("<|observation|>", wire.ANSWER)
+            return r
+        r.results(["ok"])
     r.assistant(AGAIN, "", [("run_tests", [])])
     r.results([f"ok  \t{package.name}"])
-    answer(r, package)
+    done = " ".join(f"I fixed {e.function} in {e.path}." for e in package.edits)
+    r.assistant("", f"{done} The tests pass.")
     r.user("", wire.ANSWER)
     return r
 
@@ -127,43 +123,43 @@ def read(r, package):
 
 def mistake(rng, r, package):
     """A wrong edit, which the loss skips, the tests after it, and another look. Returns the package as it then is."""
-    broken = {e.function for e in package.edits}
-    for _ in range(20):
-        fn = rng.choice(package.functions)
-        index = rng.randrange(len(fn.shape.bugs))
-        worse = package.swapped(fn.name, index)
-        if not worse or any(e.kind in ("undefined", "shadow") for e in package.edits):
-            continue
-        now = next(e for e in worse.edits if e.function == fn.name)
-        was = next((e for e in package.edits if e.function == fn.name), None)
-        if was and was.old == now.old or not was and len(broken) > 2:
-            continue
-        old = was.old if was else now.new
-        edit = [("path", now.path), ("old", old), ("new", now.old)]
-        r.assistant(plan(package), "", [("edit_file", edit)], wire.NONE)
-        r.results(["ok"], wire.NONE)
-        r.assistant(AGAIN, "", [("run_tests", [])])
-        r.results([worse.output])
-        read(r, worse)
-        return worse
-    return package
+    edit = rng.choice(package.edits)
+    function = next(f for f in package.functions if f.name == edit.function)
+    others = [n for n, b in enumerate(function.shape.bugs) if b.line == function.bug.line and n != function.bug_index]
+    rng.shuffle(others)
+    for index in others:
+        worse = package.swapped(function.name, index)
+        now = worse and next(e for e in worse.edits if e.function == function.name)
+        if now and now.old != edit.old and worse.files[now.path].count(now.old) == 1:
+            break
+    else:
+        return package
+    for e in package.edits:
+        if e is not edit:
+            r.assistant(*check(e))
+            r.results(["ok"])
+    r.assistant(*check(edit, new=now.old, loss=wire.NONE))
+    r.results(["ok"])
+    left = worse.only(function.name)
+    r.assistant(AGAIN, "", [("run_tests", [])])
+    r.results([left.output])
+    read(r, left)
+    return left
 
 
 def slip(rng, r, package):
     """A wrong first edit, which the loss skips, and the tool's complaint about it."""
-    edit = rng.choice(package.edits)
+    edit = package.edits[0]
     way = rng.randrange(3)
-    path, old = edit.path, edit.old
     if way == 0:
-        old = edit.new if edit.new != edit.old else edit.old.strip() + ";\n"
-        message = f"error: old text not found in {path}"
+        old = next((w for w in (edit.new, edit.old.strip() + ";\n") if w not in package.files[edit.path]))
+        wrong, message = check(edit, old=old, loss=wire.NONE), f"error: old text not found in {edit.path}"
     elif way == 1:
         path = edit.path.replace(".go", "_test.go")
-        message = f"error: {path} is read-only"
+        wrong, message = check(edit, path=path, loss=wire.NONE), f"error: {path} is read-only"
     else:
-        path = "main.go"
-        message = f"error: no file {path}"
-    r.assistant(plan(package), "", [("edit_file", [("path", path), ("old", old), ("new", edit.new)])], wire.NONE)
+        wrong, message = check(edit, path="main.go", loss=wire.NONE), "error: no file main.go"
+    r.assistant(*wrong)
     r.results([message], wire.NONE)
 
 

@@ -18,7 +18,8 @@ typedef float v16 __attribute__((vector_size(64), aligned(4)));
 typedef int32_t i16v __attribute__((vector_size(64), aligned(4)));
 typedef uint16_t bf16;
 typedef uint8_t b16 __attribute__((vector_size(16), aligned(1)));
-#define D 32  // dimension of a head
+#define D 64  // dimension of a head
+#define PARTS (D / 16)
 #define LANES 16
 
 static inline float load1(bf16 x) {
@@ -366,14 +367,15 @@ static void mix(const i16v *s, const word *v, long n, v16 *out) {
 // dk[j] += sum over lanes i of s[j][i] * rows[i]; s rounded to bf16, rows as pairs over i
 static void outer(const bf16 *s, const i16v *rows, long n, float *dk) {
 	for (long j = 0; j < n; j++) {
-		v16 *d = (v16 *)(dk + j * D);
-		v16 a0 = d[0], a1 = d[1];
+		v16 *d = (v16 *)(dk + j * D), a[PARTS];
+		for (int k = 0; k < PARTS; k++)
+			a[k] = d[k];
 		const word *p = (const word *)(s + j * LANES);
-		for (int i = 0; i < LANES / 2; i++) {
-			a0 = dot2(a0, rows[2 * i], p[i]);
-			a1 = dot2(a1, rows[2 * i + 1], p[i]);
-		}
-		d[0] = a0, d[1] = a1;
+		for (int i = 0; i < LANES / 2; i++)
+			for (int k = 0; k < PARTS; k++)
+				a[k] = dot2(a[k], rows[PARTS * i + k], p[i]);
+		for (int k = 0; k < PARTS; k++)
+			d[k] = a[k];
 	}
 }
 
@@ -436,13 +438,13 @@ void attention_fwd(const Attn *a, bf16 *o, float *lse) {
 	free(p);
 }
 
-// lanes over d: out[2i], out[2i+1] = pairs of rows (2i, 2i+1), low and high half of D
+// lanes over d: out[PARTS*i + k] = pairs of rows (2i, 2i+1), dimensions 16k to 16k+15
 static void pair_outer(const bf16 *x, i16v *y) {
 	for (int i = 0; i < LANES / 2; i++)
-		for (int d = 0; d < 2; d++) {
-			u16v low = __builtin_convertvector(*(const h16 *)(x + 2 * i * D + 16 * d), u16v);
-			u16v high = __builtin_convertvector(*(const h16 *)(x + (2 * i + 1) * D + 16 * d), u16v);
-			y[2 * i + d] = (i16v)(low | high << 16);
+		for (int k = 0; k < PARTS; k++) {
+			u16v low = __builtin_convertvector(*(const h16 *)(x + 2 * i * D + 16 * k), u16v);
+			u16v high = __builtin_convertvector(*(const h16 *)(x + (2 * i + 1) * D + 16 * k), u16v);
+			y[PARTS * i + k] = (i16v)(low | high << 16);
 		}
 }
 
@@ -454,7 +456,7 @@ void attention_bwd(const Attn *a, const bf16 *o, const float *lse, const bf16 *d
 	float *dk = (float *)aligned_alloc(64, 3 * pad * D * 4), *dv = dk + pad * D, *dqf = dv + pad * D;
 	v16 *s = (v16 *)aligned_alloc(64, 2 * pad * 64), *dp = s + pad, out[D];
 	bf16 *s16 = (bf16 *)aligned_alloc(64, 2 * pad * LANES * 2), *dp16 = s16 + pad * LANES;
-	i16v rows[D / 2], grows[D / 2], qo2[LANES], go2[LANES], *pp = (i16v *)aligned_alloc(64, pad * 32);
+	i16v rows[D / 2], grows[D / 2], qo2[D / 2], go2[D / 2], *pp = (i16v *)aligned_alloc(64, pad * 32);
 	float tmp[D];
 	for (long b = 0; b < a->b; b++)
 		for (long h = 0; h < a->heads; h++) {

@@ -199,7 +199,7 @@ class Attention(torch.autograd.Function):
         b, t, heads, nope, rope = shape
         a = _Attn(b, t, heads, nope, rope, rope, 0, scale * LOG2E, q.data_ptr(), kv.data_ptr(), kr.data_ptr(), cs.data_ptr(), sn.data_ptr(),
                   mask.data_ptr() if mask is not None else None)
-        o, lse = torch.empty(b * t, heads * 32, dtype=torch.bfloat16), torch.empty(b, heads, t)
+        o, lse = torch.empty(b * t, heads * (nope + rope), dtype=torch.bfloat16), torch.empty(b, heads, t)
         _lib.attention_fwd(ctypes.byref(a), *_args([o, lse]))
         ctx.save_for_backward(q, kv, kr, cs, sn, o, lse, *([mask] if mask is not None else []))
         ctx.a = a

@@ -19,9 +19,9 @@ EOS = [BASE, BASE + 7, BASE + 9]  # <|endoftext|>, <|user|>, <|observation|>
 
 def config(layers=6, hidden=192, **changes):
     fields = dict(
-        vocab_size=4160, hidden_size=hidden, intermediate_size=384, moe_intermediate_size=96, num_hidden_layers=layers,
-        num_attention_heads=6, num_key_value_heads=6, n_shared_experts=1, n_routed_experts=8, num_experts_per_tok=2,
-        routed_scaling_factor=2.5, kv_lora_rank=64, q_lora_rank=128, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=32,
+        vocab_size=4160, hidden_size=hidden, intermediate_size=384, moe_intermediate_size=64, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=4, n_shared_experts=1, n_routed_experts=8, num_experts_per_tok=2,
+        routed_scaling_factor=2.5, kv_lora_rank=128, q_lora_rank=128, qk_nope_head_dim=48, qk_rope_head_dim=16, v_head_dim=64,
         n_group=1, topk_group=1, norm_topk_prob=True, max_position_embeddings=8192, rms_norm_eps=1e-5,
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0}, first_k_dense_replace=1,
         index_topk=256, index_head_dim=32, index_n_heads=4, initializer_range=0.02,

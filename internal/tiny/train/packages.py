@@ -39,7 +39,6 @@ class Function:
     doc: str
     bug: shapes.Bug = None
     bug_index: int = -1
-    typo: tuple = ()  # of an undefined name: (the name, the text before it on its line)
 
     def fill(self, text):
         return re.sub(r"\$(\w+)", lambda m: self.vars[m.group(1)], text)
@@ -64,9 +63,10 @@ class Edit:
     path: str
     function: str
     kind: str
-    old: str  # the whole function as it stands
+    walk: str  # the function up to and with the broken line
+    old: str  # the broken line
     new: str
-    line: int  # of the bug
+    line: int  # its number
 
 
 @dataclasses.dataclass
@@ -103,44 +103,20 @@ class Package:
                     continue
                 fn.bug, fn.bug_index = fn.shape.bugs[index], index
                 got = [row[3].get(str(index)) for _, row in f.checks[name]]
-                if fn.bug.kind == "shadow" or None in got or got == [row[1] for _, row in f.checks[name]]:
+                if None in got or got == [row[1] for _, row in f.checks[name]]:
                     return None
         return _render(self.name, self.layout, parts)
 
-
-def misspell(rng, name):
-    """A near miss of an identifier, the way typing errors look."""
-    while True:
-        i = rng.randrange(len(name))
-        way = rng.randrange(3)
-        out = name[:i] + name[i] + name[i:] if way == 0 else name[:i] + name[i + 1 :] if way == 1 else name + rng.choice("sx")
-        if out and out != name and not out[0].isdigit():
-            return out
-
-
-def _uses(role, text):
-    return len(re.findall(r"\$%s\b" % role, text))
+    def only(self, name):
+        """The package with every bug repaired but the one in a function."""
+        parts = [dataclasses.replace(f, functions=[fn if fn.name == name else dataclasses.replace(fn, bug=None, bug_index=-1) for fn in f.functions]) for f in self.parts]
+        return _render(self.name, self.layout, parts)
 
 
 def _break(rng, fn):
-    """Puts a bug into a function. False if the function can't have one."""
-    if rng.random() < 0.08:
-        spots = [(n, r) for n, line in enumerate(fn.shape.body) for r in sorted(set(re.findall(r"\$(\w+)", line)))
-                 if len(fn.vars[r]) > 2 and (_uses(r, fn.shape.params) or _uses(r, "\n".join(fn.shape.body)) > 3) and not re.search(r"\$%s\b.*:=|:= range|var \$%s\b" % (r, r), line)]
-        if spots:
-            n, role = rng.choice(spots)
-            line = fn.shape.body[n]
-            wrong = misspell(rng, fn.vars[role])
-            if wrong in fn.vars.values():
-                return False
-            at = rng.choice([m.start() for m in re.finditer(r"\$%s\b" % role, line)])
-            old = line[:at] + wrong + line[at + 1 + len(role):]
-            fn.bug, fn.bug_index = shapes.Bug("undefined", n, old, line), -1
-            fn.typo = (wrong, fn.fill(line[:at]))
-            return True
+    """Puts a bug into a function."""
     fn.bug_index = rng.randrange(len(fn.shape.bugs))
     fn.bug = fn.shape.bugs[fn.bug_index]
-    return True
 
 
 def _function(rng, shape, noun, held, docs, taken, variables):
@@ -216,12 +192,12 @@ def _test_file(rng, package, file, cases):
     file.checks = {}
     for fn in functions:
         rows = cases[fn.shape.name]
-        bad = [r for r in rows if fn.bug_index >= 0 and fn.bug.kind != "shadow" and r[3].get(str(fn.bug_index), r[1]) != r[1]]
-        good = [r for r in rows if fn.bug_index < 0 or fn.bug.kind == "shadow" or r[3].get(str(fn.bug_index)) == r[1]]
+        bad = [r for r in rows if fn.bug_index >= 0 and r[3].get(str(fn.bug_index), r[1]) != r[1]]
+        good = [r for r in rows if fn.bug_index < 0 or r[3].get(str(fn.bug_index)) == r[1]]
         chosen = rng.sample(good, min(len(good), rng.randint(1, 2)))
         if bad:
             chosen = chosen[: rng.randint(0, 1)] + [rng.choice(bad)]
-        elif fn.bug and fn.bug_index >= 0 and fn.bug.kind != "shadow":
+        elif fn.bug:
             raise ValueError(f"{fn.shape.name} bug {fn.bug_index} never shows")
         lines += ["", f"func Test{fn.name}(t *testing.T) {{"]
         file.checks[fn.name] = []
@@ -240,7 +216,7 @@ def _failures(file):
     """[(function, message)] of its tests as they stand; each test stops at its first failure."""
     out = []
     for fn in file.functions:
-        if not file.checks or fn.bug_index < 0 or fn.bug.kind == "shadow":
+        if not file.checks or fn.bug_index < 0:
             continue
         for line, (args, want, _, got) in file.checks[fn.name]:
             if got.get(str(fn.bug_index), want) != want:
@@ -249,21 +225,8 @@ def _failures(file):
     return out
 
 
-def _output(package, sources, failures):
+def _output(package, failures):
     """What the test tool prints: the output of `go test` without durations."""
-    broken = []
-    for path, functions, starts in sources:
-        for fn, start in zip(functions, starts):
-            if fn.bug and fn.bug.kind in ("undefined", "shadow"):
-                line = start + (1 if fn.doc else 0) + 1 + fn.bug.line
-                text = fn.fill(fn.bug.old)
-                if fn.bug.kind == "undefined":
-                    broken.append(f"./{path}:{line}:{len(fn.typo[1].encode()) + 1}: undefined: {fn.typo[0]}")
-                else:
-                    col = len(text) - len(text.lstrip("\t")) + 1
-                    broken.append(f"./{path}:{line}:{col}: declared and not used: {text.split()[0]}")
-    if broken:
-        return "\n".join([f"# {package} [{package}.test]"] + broken + [f"FAIL\t{package} [build failed]"])
     rows = [f"--- FAIL: Test{name}\n    {message}" for name, message in failures]
     return "\n".join(rows + ["FAIL", f"FAIL\t{package}"])
 
@@ -293,18 +256,16 @@ def _draw(rng, all_shapes, cases, held, count, bugs, files, docs):
     pool = [fn for _, fns in per_file for fn in fns]
     chosen = rng.sample(pool, min(bugs, len(pool)))
     for fn in chosen:
-        if not _break(rng, fn):
-            return None
-    kinds = {fn.bug.kind in ("undefined", "shadow") for fn in chosen}
-    if len(kinds) > 1:
-        return None  # a build failure hides failing tests
+        _break(rng, fn)
     parts = []
     for noun, fns in per_file:
         header = ""
         if rng.random() < 0.4:
             header = rng.choice(HELD_HEADERS if held else TRAIN_HEADERS).replace("$P", package).replace("$N", noun.lower())
         parts.append(File(f"{noun.lower()}.go", fns, header, _extra(rng, layout[0], noun)))
-        if any(held_line(e.line) != held for e in _render(package, layout, parts[-1:]).edits):
+        alone = _render(package, layout, parts[-1:])
+        text = alone.files[parts[-1].path]
+        if any(held_line(e.line) != held or text.count(e.old) != 1 for e in alone.edits):
             return None
         _test_file(rng, package, parts[-1], cases)
     return _render(package, layout, parts)
@@ -313,7 +274,7 @@ def _draw(rng, all_shapes, cases, held, count, bugs, files, docs):
 def _render(package, layout, parts):
     """Everything that follows from the functions and their bugs."""
     parts = sorted(parts, key=lambda f: f.path)
-    files, fixed_files, sources, edits, failures, longest = {}, {}, [], [], [], 0
+    files, fixed_files, edits, failures, longest = {}, {}, [], [], 0
     for f in parts:
         lines, fixed, starts = _source(package, f.functions, layout, f.header, f.extra)
         longest = max(longest, len(lines))
@@ -322,9 +283,10 @@ def _render(package, layout, parts):
         for fn, start in zip(f.functions, starts):
             if fn.bug:
                 at = start + (1 if fn.doc else 0) + 1 + fn.bug.line
-                edits.append(Edit(f.path, fn.name, fn.bug.kind, fn.text(), fn.text(True), at))
+                n = fn.bug.line + 1
+                walk, right = fn.text().splitlines(keepends=True)[: n + 1], fn.text(True).splitlines(keepends=True)[n]
+                edits.append(Edit(f.path, fn.name, fn.bug.kind, "".join(walk), walk[-1], right, at))
         failures += _failures(f)
-        sources.append((f.path, f.functions, starts))
     files["go.mod"] = f"module {package}\n\ngo 1.26\n"
-    return Package(package, files, fixed_files, edits, _output(package, sources, failures),
+    return Package(package, files, fixed_files, edits, _output(package, failures),
                    [fn for f in parts for fn in f.functions], layout, longest, parts)

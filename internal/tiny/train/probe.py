@@ -19,7 +19,7 @@ import wire
 
 
 def spans(ids, encoder):
-    """[(what, start, end)] of the answer: reasoning, path, old, new of the edits."""
+    """[(argument, start, end)] of the calls of a dialogue."""
     c = encoder.control
     out, key = [], None
     for n, i in enumerate(ids):
@@ -43,7 +43,7 @@ def main():
     print("at", state.get("at"))
     all_shapes = shapes.load()
     for label, held, kw in (("seen names, short", False, dict(functions=(1, 3), lines=(6, 34))), ("held-out, 30-60 lines", True, dict(functions=(3, 6), lines=(30, 60)))):
-        hits = {k: 0 for k in ("old", "new", "edit", "reasoning", "all", "tokens", "of")}
+        hits = dict.fromkeys(("read", "walk", "old", "new", "all", "tokens", "of"), 0)
         for n in range(count):
             rng = random.Random(f"probe {n} {held}")
             package = packages.build(rng, all_shapes, cases, held=held, **kw)
@@ -53,18 +53,23 @@ def main():
                 guess = model.lm_head(hidden.float()).argmax(-1).tolist()
             right = [True] + [g == i for g, i in zip(guess, ids[1:])]
             answer = [r for r, l in zip(right, losses) if l == wire.ANSWER]
-            marks = {key: all(right[a:b]) for key, a, b in spans(ids, encoder) if key in ("old", "new")}
-            first = next(a for key, a, _ in spans(ids, encoder) if key == "old")
+            marks = {}
+            for key, a, b in spans(ids, encoder):
+                marks.setdefault(key, (a, all(right[a:b])))
+            first = marks["old"][0]
             think = max(n for n in range(first) if ids[n] == encoder.control["<think>"])
-            hits["old"] += marks["old"]
-            hits["new"] += marks["new"]
-            hits["edit"] += marks["old"] and marks["new"]
-            hits["reasoning"] += all(right[think + 1 : first])
+            end = max(n for n in range(first) if ids[n] == encoder.control["</think>"])
+            call = max(n for n in range(think) if ids[n] == encoder.control["<tool_call>"])
+            read = max(n for n in range(call) if ids[n] == encoder.control["<think>"])
+            hits["read"] += all(r for r, l in zip(right[read:think], losses[read:think]) if l == wire.ANSWER)
+            hits["walk"] += all(right[think + 1 : end + 1])
+            hits["old"] += marks["old"][1]
+            hits["new"] += marks["new"][1]
             hits["all"] += all(answer)
             hits["tokens"] += sum(answer)
             hits["of"] += len(answer)
-        print(f"{label}: old {hits['old']}, new {hits['new']}, both {hits['edit']}, reasoning and path {hits['reasoning']}, "
-              f"whole dialogue {hits['all']} of {count}; answer tokens {hits['tokens'] / hits['of']:.3f}", flush=True)
+        print(f"{label}: read {hits['read']}, walk {hits['walk']}, old {hits['old']}, new {hits['new']}, "
+              f"whole dialogue {hits['all']} of {count}; answer tokens {hits['tokens'] / hits['of']:.4f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES_PER_SHAPE = 40
 
-KINDS = """arith assign bool bound call compare const flow index init logic negate return shadow swap undefined
-var""".split()
+KINDS = """arith assign bool bound call compare const flow index init logic negate return swap var""".split()
 
 
 @dataclasses.dataclass
@@ -175,8 +174,7 @@ def evaluate(shapes, seed=1):
         params = re.sub(r"\$(\w+)", r"\1_", shape.params)
         bodies = {"ok": shape.body}
         for n, bug in enumerate(shape.bugs):
-            if bug.kind != "shadow":
-                bodies[str(n)] = shape.body[: bug.line] + [bug.old] + shape.body[bug.line + 1 :]
+            bodies[str(n)] = shape.body[: bug.line] + [bug.old] + shape.body[bug.line + 1 :]
         for key, body in bodies.items():
             funcs.append(f"func {shape.name}_{key}({params}) {shape.result} {{\n" + "\n".join(plain(shape, body)) + "\n}\n")
         seen = set()
@@ -249,7 +247,7 @@ def main():
         for n, bug in enumerate(shape.bugs):
             rows = cases[shape.name]
             hits = sum(1 for r in rows if r[3].get(str(n), r[1]) != r[1])
-            if bug.kind != "shadow" and hits < 4:
+            if hits < 4:
                 print(f"{shape.name} bug {n} ({bug.kind}) shows in {hits} of {len(rows)} cases", file=sys.stderr)
     json.dump(cases, open(sys.argv[1], "w"), indent=0)
 

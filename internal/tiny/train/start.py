@@ -9,22 +9,24 @@ goes on from there and is free to change all of it.
 
     embedding    one constant coordinate (what a bias would be), the rest random;
                  all of one length, and clear of the subspaces used below
-    layer 0      heads 0 and 1 attend to the token before by their rope part,
-                 head 2 to the one before that; they write what they find into
-                 subspaces of the residual stream
-    two layers   heads 0 and 1 match the present token, heads 2 and 3 the present
-                 and the previous one; all write the token they find to where the
-                 head of the model reads it
+    layer 0      heads 0, 1 and 2 attend to the token one, two and three before by
+                 their rope part, and write a code of it into subspaces of the stream
+    two layers   head 0 looks for the present token, head 1 for the last two, head 2
+                 for the last three; all write the token that followed there to
+                 where the head of the model reads it
 """
 
 import torch
 
 PLAIN = 0.7  # size of an embedding's random coordinates
 CONSTANT = 3.0  # the constant coordinate, relative to them
-SHARP = 90.0  # of the heads that look back
+SHARP = 200.0  # of the heads that look back
 MATCH = 2.2  # gain of queries and of keys of the heads that match
-SAY = 0.15  # size of the head's rows
+SAY = 0.25  # size of the head's rows
 LAYERS = (1, 3)  # that match
+TRUST = (0.1, 0.4, 0.8)  # in what heads 0, 1 and 2 found: the longer the match, the more
+CODES = (32, 24, 16)  # dimensions of a token's code as seen one, two and three places later
+WINDOWS = ((32,), (24, 24), (16, 16, 16))  # what heads 0, 1 and 2 match: code dimensions of the present token, the one before, ...
 
 
 @torch.no_grad()
@@ -32,16 +34,17 @@ def seed_copying(model, seed=1):
     g = torch.Generator().manual_seed(seed)
     cfg, hidden = model.config, model.config.hidden_size
     nope, latent, value = cfg.qk_nope_head_dim, cfg.kv_lora_rank, cfg.v_head_dim
-    head, half, pair = cfg.qk_nope_head_dim + cfg.qk_rope_head_dim, latent // 2, nope // 2
+    head, say = nope + cfg.qk_rope_head_dim, latent - sum(CODES)
 
     basis = torch.zeros(hidden - 1, hidden)  # orthonormal, without the constant coordinate
     basis[:, 1:] = torch.linalg.qr(torch.randn(hidden - 1, hidden - 1, generator=g))[0]
-    read, one_back, two_back, see = basis.split([latent, latent, half, hidden - 1 - 2 * latent - half])
-    free = hidden - latent - half  # dimensions that embeddings use
+    read, *back, see = basis.split([CODES[0], *CODES, hidden - 1 - CODES[0] - sum(CODES)])
+    see = see[:say]
+    free = hidden - sum(CODES)  # dimensions that embeddings use
 
     embed = model.model.embed_tokens.weight
     embed.copy_(torch.randn(embed.shape, generator=g))
-    for taken in (one_back, two_back):
+    for taken in back:
         embed -= embed @ taken.T @ taken
     embed[:, 0] = 0
     embed *= PLAIN * (free - 1) ** 0.5 / embed.norm(dim=1, keepdim=True)
@@ -53,7 +56,8 @@ def seed_copying(model, seed=1):
     # layer 0: heads that look back
     a = model.model.layers[0].self_attn
     a.kv_a_proj_with_mqa.weight.zero_()
-    a.kv_a_proj_with_mqa.weight[:latent] = read
+    a.kv_a_proj_with_mqa.weight[: CODES[0]] = read
+    a.kv_a_proj_with_mqa.weight[CODES[0] : CODES[0] + say] = see
     constant = CONSTANT * (hidden / (free - 1 + CONSTANT**2)) ** 0.5  # the constant coordinate after the norm
     a.kv_a_proj_with_mqa.weight[latent::2, 0] = SHARP**0.5 / constant
     a.q_a_proj.weight[-1] = 0
@@ -62,29 +66,30 @@ def seed_copying(model, seed=1):
     fixed = constant / around**0.5  # that latent of the query after its norm
     theta = 1.0 / (cfg.rope_parameters["rope_theta"] ** (torch.arange(0, cfg.qk_rope_head_dim, 2).float() / cfg.qk_rope_head_dim))
     fast = theta > 0.05  # slow pairs can't tell neighbours apart
-    for h, back, what, where in ((0, 1, 0, one_back[:half]), (1, 1, half, one_back[half:]), (2, 2, 0, two_back)):
+    for h, where in enumerate(back):
         query, key_value, out = _slices(a, h, head, nope + value, value)
-        query[nope::2, -1] = (back * theta).cos() * fast * SHARP**0.5 / fixed
-        query[nope + 1 :: 2, -1] = -(back * theta).sin() * fast * SHARP**0.5 / fixed
-        key_value[nope:, what : what + half] = torch.eye(value, half)
-        out.copy_(where.T)
+        query[nope::2, -1] = ((h + 1) * theta).cos() * fast * SHARP**0.5 / fixed
+        query[nope + 1 :: 2, -1] = -((h + 1) * theta).sin() * fast * SHARP**0.5 / fixed
+        key_value[nope:, : len(where)] = torch.eye(value, len(where))
+        out[:, : len(where)] = where.T
 
-    # heads that match: key latents are [one back, two back, what to say]
+    # heads that match: latents of a query are the codes of the present token and the two before, those of a key
+    # the codes of the three before and what to say
     for index in LAYERS:
         a = model.model.layers[index].self_attn
-        a.q_a_proj.weight[:nope] = read[:nope]
-        a.q_a_proj.weight[nope : 2 * nope] = one_back[:nope]
-        a.kv_a_proj_with_mqa.weight[:nope] = one_back[:nope]
-        a.kv_a_proj_with_mqa.weight[nope : 2 * nope] = two_back[:nope]
-        a.kv_a_proj_with_mqa.weight[half:latent] = 0
-        a.kv_a_proj_with_mqa.weight[half : half + len(see)] = see
-        for h in range(4):
+        asks, keys = torch.cat([read, *back[:2]]), torch.cat([*back, see])
+        a.q_a_proj.weight[: len(asks)] = asks
+        a.kv_a_proj_with_mqa.weight[:latent] = keys
+        ask_at, key_at = (0, CODES[0], CODES[0] + CODES[0]), (0, CODES[0], CODES[0] + CODES[1])
+        for h, window in enumerate(WINDOWS):
             query, key_value, out = _slices(a, h, head, nope + value, value)
-            columns = torch.arange(nope) if h < 2 else torch.cat([torch.arange(pair), torch.arange(pair) + nope])
-            query[torch.arange(nope), columns] = MATCH
-            key_value[torch.arange(nope), columns] = MATCH
-            key_value[nope:, half:latent] = torch.eye(value)
-            out[:, : len(see)] = (see @ turn).T / 2
+            row = 0
+            for n, (at, to) in zip(window, zip(ask_at, key_at)):
+                query[torch.arange(row, row + n), torch.arange(at, at + n)] = MATCH
+                key_value[torch.arange(row, row + n), torch.arange(to, to + n)] = MATCH
+                row += n
+            key_value[nope:, latent - say :] = torch.eye(value, say)
+            out[:, :say] = (see @ turn).T * TRUST[h]
 
 
 def _slices(a, h, head, key_value, value):

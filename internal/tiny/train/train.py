@@ -31,14 +31,14 @@ import start
 # (selected keys, indexer by KL on them). tokens: length of the phase. batch:
 # tokens of one worker's batch. lr: factor on the base rates, from - to, linear.
 PLAN = [
-    {"name": "short", "kind": "dense", "tokens": 4e6, "batch": 2560, "lr": [1, 1], "text": 0.4,
-     "mix": {"mini": 0.62, "copy": 0.30, "lib": 0.05, "ask": 0.03}},
-    {"name": "tasks", "kind": "dense", "tokens": 8e6, "batch": 3072, "lr": [1, 1], "text": 0.3,
-     "mix": {"mini": 0.40, "task": 0.34, "retry": 0.06, "copy": 0.14, "long": 0.02, "lib": 0.02, "ask": 0.02}},
+    {"name": "short", "kind": "dense", "tokens": 3e6, "batch": 2560, "lr": [1, 1], "text": 0.3,
+     "mix": {"mini": 0.75, "copy": 0.17, "lib": 0.05, "ask": 0.03}},
+    {"name": "tasks", "kind": "dense", "tokens": 6e6, "batch": 3072, "lr": [1, 0.4], "text": 0.2,
+     "mix": {"mini": 0.44, "task": 0.38, "retry": 0.06, "copy": 0.06, "long": 0.02, "lib": 0.02, "ask": 0.02}},
     {"name": "index", "kind": "index", "tokens": 0.5e6, "batch": 4096, "lr": [1, 1], "text": 0,
-     "mix": {"mini": 0.4, "task": 0.5, "long": 0.1}},
-    {"name": "sparse", "kind": "sparse", "tokens": 2e6, "batch": 4096, "lr": [0.8, 0.02], "text": 0.2,
-     "mix": {"mini": 0.15, "task": 0.60, "retry": 0.12, "copy": 0.04, "long": 0.05, "lib": 0.02, "ask": 0.02}},
+     "mix": {"mini": 0.3, "task": 0.6, "long": 0.1}},
+    {"name": "sparse", "kind": "sparse", "tokens": 2e6, "batch": 4096, "lr": [0.4, 0.02], "text": 0.1,
+     "mix": {"mini": 0.15, "task": 0.64, "retry": 0.10, "copy": 0.02, "long": 0.05, "lib": 0.02, "ask": 0.02}},
 ]
 MUON_LR, ADAM_LR, INDEX_LR, BIAS_STEP, SEED = 0.014, 3e-3, 2e-3, 2e-3, 20260
 KL_EVERY = 4  # steps of the sparse phase per step of its indexers
