@@ -23,8 +23,10 @@ var allowed = []struct {
 	may   string
 }{
 	{".", ""},
+	{"examples/agent", "glm/... tokenizer/... internal/tiny/tasks"},
 	{"examples/...", "glm/... tokenizer/..."},
-	{"glm/agent/... glm/launchcheck/... glm/disagg/...", "glm tokenizer/..."},
+	{"glm/agent/workspace", "glm glm/agent"},
+	{"glm/agent glm/launchcheck/... glm/disagg/...", "glm tokenizer/..."},
 	{"glm/demo", "glm internal/tiny"},
 	{"glm/glmtest", "glm glm/demo"},
 	{"glm", "tokenizer/... kvcache moe internal/decoder internal/backend internal/checkpoint internal/cpu internal/oracle cuda"},
@@ -34,7 +36,7 @@ var allowed = []struct {
 	{"internal/backend/backendtest", "internal/backend internal/oracle"},
 	{"internal/checkpoint", "internal/offheap"},
 	{"tokenizer/chat tokenizer/reply", "tokenizer"},
-	{"kvcache moe tokenizer internal/backend internal/offheap internal/tiny internal/golden", ""},
+	{"kvcache moe tokenizer internal/backend internal/offheap internal/tiny/... internal/golden", ""},
 	{"internal/bench/... internal/eval/... internal/golden/inspect", "glm/... kvcache/... moe/... cuda/... tokenizer/... internal/..."},
 }
 
