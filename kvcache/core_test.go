@@ -160,3 +160,28 @@ func TestTwinOfACopiedPageIsKept(t *testing.T) {
 	d.must(end{b, CauseStop})
 	d.must(end{a, CauseStop})
 }
+
+// No two leases of a page have the same generation: a handle of an earlier one
+// never fits.
+func TestGenerationRisesWithEveryLease(t *testing.T) {
+	d := driver{t, newCore(small(Strict), 0)}
+	seen := map[ref]bool{}
+	for round := range 6 {
+		id, epoch := d.running([]int32{int32(round), 2, 3})
+		for _, r := range d.lease(id).table {
+			if seen[r] || r.gen == 0 {
+				t.Fatalf("round %d: page %d is leased with generation %d again", round, r.page, r.gen)
+			}
+			seen[r] = true
+		}
+		d.must(abort{epoch})
+		d.must(end{id, CauseCancelled})
+		d.must(release{id})
+		for _, r := range d.must(reclaim{4}).scrub {
+			d.must(scrubbed{r})
+		}
+	}
+	if len(seen) != 12 {
+		t.Fatalf("%d leases of pages, want 12", len(seen))
+	}
+}

@@ -210,6 +210,13 @@ func TestKeyFields(t *testing.T) {
 	c := base
 	c.PageSize = 8
 	put("page size", key(c, Scope{Tenant: "x"}))
+	// A value that looks like the next field is a value: lengths come first.
+	next := string(field1(nil, len("tokenizer"))) + "tokenizer"
+	c = base
+	c.Identity.Weights, c.Identity.Tokenizer = "a"+next+"b", "c"
+	put("a field within weights", key(c, Scope{Tenant: "x"}))
+	c.Identity.Weights, c.Identity.Tokenizer = "a", "b"+next+"c"
+	put("a field within tokenizer", key(c, Scope{Tenant: "x"}))
 	root := key(base, Scope{Tenant: "x"})
 	for _, toks := range [][]int32{{1, 2, 3, 4}, {1, 2, 3, 5}, {1, 2, 3}, {0x01020304}, {}} {
 		k, _ := pageKey(sha, nil, root, toks)

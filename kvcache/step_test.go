@@ -88,11 +88,15 @@ func TestBeginChecksEveryPage(t *testing.T) {
 			p.checked = false
 			c.mar(core, core.lease(l.id))
 		})
-		err := refusedOne(t, p, Entry{l, 10, []int32{1}})
+		s, err := p.Begin([]Entry{{l, 10, []int32{1}}})
 		inside(p, func(core *core) {
 			core.s = whole
 			p.checked = true
 		})
+		if err != nil || len(s.Refused()) != 1 {
+			t.Fatalf("%s: not refused, %v", c.name, err)
+		}
+		err = s.Refused()[0].Err
 		var e *IntegrityError
 		if !errors.As(err, &e) || !errors.Is(err, c.want) || e.Position != c.at {
 			t.Errorf("%s: %v", c.name, err)
