@@ -31,12 +31,13 @@ var allowed = []struct {
 	{"glm/glmtest", "glm glm/demo"},
 	{"glm", "tokenizer/... kvcache moe internal/decoder internal/backend internal/checkpoint internal/cpu internal/oracle cuda"},
 	{"internal/decoder", "internal/backend internal/checkpoint"},
-	{"internal/cpu cuda", "internal/backend moe internal/offheap"},
+	{"internal/cpu", "internal/backend internal/cpu/kernel moe internal/offheap"},
+	{"cuda", "internal/backend moe internal/offheap"},
 	{"internal/oracle", "internal/backend"},
 	{"internal/backend/backendtest", "internal/backend internal/oracle"},
 	{"internal/checkpoint", "internal/offheap"},
 	{"tokenizer/chat tokenizer/reply", "tokenizer"},
-	{"kvcache moe tokenizer internal/backend internal/offheap internal/tiny/... internal/golden", ""},
+	{"kvcache moe tokenizer internal/backend internal/cpu/kernel internal/offheap internal/tiny/... internal/golden", ""},
 	{"internal/bench/... internal/eval/... internal/golden/inspect", "glm/... kvcache/... moe/... cuda/... tokenizer/... internal/..."},
 }
 
@@ -47,6 +48,7 @@ var libraries = []struct {
 	rooms string
 }{
 	{"gonum.org/v1/gonum", "internal/oracle internal/bench/..."},
+	{"golang.org/x/sys/cpu", "internal/cpu/kernel"},
 	{"golang.org/x/sys", "internal/offheap"},
 	{"golang.org/x/exp/mmap", "internal/checkpoint"},
 	{"github.com/google/go-cmp", ""},
