@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 	"github.com/cofferdam-ml/cofferdam/internal/offheap"
 	"github.com/cofferdam-ml/cofferdam/moe"
 )
@@ -26,6 +27,9 @@ type Backend struct {
 	groups      moe.Groups
 	scoreBudget int     // scoreBudget; tests lower it
 	rowOf       []int32 // row of each grouped slot
+	counting    []int32 // 0, 1, 2, ...
+	outLines    []int32 // lines of the logits that are computed
+	outRows     []int32 // and the rows they come from
 	blocks      []ffn   // experts with rows
 
 	// The step in progress.
@@ -82,7 +86,7 @@ func Open(threads int) *Backend {
 
 // Name implements backend.Backend.
 func (b *Backend) Name() string {
-	return "cpu, plain Go"
+	return "cpu, " + kernel.Name()
 }
 
 // LoadWeight implements backend.Backend. The bytes of v are read in place.
@@ -129,6 +133,14 @@ func (b *Backend) NewPlan(rows, k int) (backend.Plan, error) {
 	}
 	b.plans = append(b.plans, plan{k, make([]int32, rows*k), make([]float32, rows*k)})
 	return backend.Plan(len(b.plans) - 1), nil
+}
+
+// firstLines lists lines [0, n).
+func (b *Backend) firstLines(n int) []int32 {
+	for i := len(b.counting); i < n; i++ {
+		b.counting = append(b.counting, int32(i))
+	}
+	return b.counting[:n]
 }
 
 func (b *Backend) mat(h backend.Buffer) mat                { return b.buffers[h].mat }

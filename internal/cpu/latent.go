@@ -13,7 +13,7 @@ import (
 // and are read where they are stored.
 type latentUp struct {
 	nope, v int
-	ukT     []float32
+	ukT     *weight // row h*latent+l is column l of W_uk[h]
 }
 
 // LoadKVB implements backend.Backend.
@@ -31,11 +31,14 @@ func (b *Backend) LoadKVB(v backend.View, heads, nope, vdim int) (backend.Weight
 	}
 	b.regions = append(b.regions, region)
 	w := newWeight(v)
-	up := &latentUp{nope: nope, v: vdim, ukT: region.Float32s()}
+	ukT := region.Float32s()
+	up := &latentUp{nope: nope, v: vdim, ukT: newWeight(backend.View{
+		Name: v.Name, Rows: heads * latent, Cols: nope, DType: backend.F32, Data: region.Bytes(),
+	})}
 	row := make([]float32, latent)
 	err = guard("load "+v.Name, func() {
 		for h := range heads {
-			dst := up.ukT[h*latent*nope:]
+			dst := ukT[h*latent*nope:]
 			for n := range nope {
 				for l, x := range w.row(h*(nope+vdim)+n, row) {
 					dst[l*nope+n] = x
@@ -49,12 +52,6 @@ func (b *Backend) LoadKVB(v backend.View, heads, nope, vdim int) (backend.Weight
 	w.heads = up
 	b.weights = append(b.weights, w)
 	return backend.Weight(len(b.weights) - 1), nil
-}
-
-// uk returns row l of W_uk[h] transposed: [nope].
-func (u *latentUp) uk(h, l, latent int) []float32 {
-	at := (h*latent + l) * u.nope
-	return u.ukT[at : at+u.nope]
 }
 
 // uv returns the stored row of output j of head h.

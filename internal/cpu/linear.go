@@ -13,53 +13,32 @@ func (m mat) row(r int32, width int) []float32 {
 	return m.data[at : at+width : at+width]
 }
 
-// colTile is how many weight rows one task decodes and multiplies at a time. Eight
-// of the longest fit the second-level cache, so each activation row is read from
-// further away once for eight products.
-const colTile = 8
+// from returns the matrix without its first columns.
+func (m mat) from(col int) mat { return mat{m.data[col:], m.stride} }
 
 // linear computes dst[rows[i]] = W x[rows[i]] + bias, or adds it, for columns of
 // the whole weight. rows lists the rows that take part.
 func (b *Backend) linear(dst, x mat, rows []int32, w *weight, bias []float32, add bool) {
-	b.pool.run((w.Rows+colTile-1)/colTile, func(k *worker, task int) {
-		n0 := task * colTile
-		n1 := min(n0+colTile, w.Rows)
-		tile := k.decode(w, n0, n1)
-		for _, r := range rows {
-			in, out := x.row(r, w.Cols), dst.row(r, w.Rows)
-			for n := n0; n < n1; n++ {
-				y := dot(in, tile[n-n0])
+	if len(rows) == 0 {
+		return
+	}
+	tasks, per := b.tiles(w.Rows, 1)
+	b.pool.run(tasks, func(k *worker, task int) {
+		n0 := task * per
+		t := k.products(&k.y, w, n0, min(n0+per, w.Rows), x, rows)
+		t.each(func(line, n int, y []float32) {
+			out := dst.row(rows[line], w.Rows)[n:]
+			for j, v := range y {
 				if bias != nil {
-					y += bias[n]
+					v += bias[n+j]
 				}
 				if add {
-					y += out[n]
+					v += out[j]
 				}
-				out[n] = y
+				out[j] = v
 			}
-		}
+		})
 	})
-}
-
-// decode returns weight rows [n0, n1) as f32.
-func (k *worker) decode(w *weight, n0, n1 int) (tile [colTile][]float32) {
-	buf := grow(&k.weights, 2*colTile*w.Cols)[:colTile*w.Cols]
-	return decodeInto(buf, w, n0, n1)
-}
-
-// decode2 returns the same rows of two equally shaped weights.
-func (k *worker) decode2(a, b *weight, n0, n1 int) (ta, tb [colTile][]float32) {
-	buf := grow(&k.weights, 2*colTile*a.Cols)
-	half := colTile * a.Cols
-	return decodeInto(buf[:half], a, n0, n1), decodeInto(buf[half:], b, n0, n1)
-}
-
-func decodeInto(buf []float32, w *weight, n0, n1 int) (tile [colTile][]float32) {
-	for n := n0; n < n1; n++ {
-		i := n - n0
-		tile[i] = w.row(n, buf[i*w.Cols:(i+1)*w.Cols])
-	}
-	return tile
 }
 
 func (b *Backend) runLinear(op *backend.Linear) {

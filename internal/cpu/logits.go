@@ -31,23 +31,30 @@ func (b *Backend) runFinalNorm(op *backend.FinalNorm) {
 func (b *Backend) runLogits(op *backend.Logits) {
 	n, head, dst := b.mat(op.N), b.weight(op.Head), b.mat(op.Dst)
 	s := b.step
-	b.pool.run((head.Rows+colTile-1)/colTile, func(k *worker, task int) {
-		n0 := task * colTile
-		n1 := min(n0+colTile, head.Rows)
-		tile := k.decode(head, n0, n1)
-		for i, r := range s.Out {
-			if !b.alive[r] {
-				continue
-			}
-			row, out := n.row(r, head.Cols), dst.row(int32(i), head.Rows)
-			for c := n0; c < n1; c++ {
-				if c < op.Valid {
-					out[c] = dot(row, tile[c-n0])
+	lines, rows := b.outLines[:0], b.outRows[:0]
+	for i, r := range s.Out {
+		if b.alive[r] {
+			lines, rows = append(lines, int32(i)), append(rows, r)
+		}
+	}
+	b.outLines, b.outRows = lines, rows
+	if len(rows) == 0 {
+		return
+	}
+	tasks, per := b.tiles(head.Rows, 1)
+	b.pool.run(tasks, func(k *worker, task int) {
+		n0 := task * per
+		t := k.products(&k.y, head, n0, min(n0+per, head.Rows), n, rows)
+		t.each(func(line, c int, y []float32) {
+			out := dst.row(lines[line], head.Rows)[c:]
+			for j, v := range y {
+				if c+j < op.Valid {
+					out[j] = v
 				} else {
-					out[c] = negInf
+					out[j] = negInf
 				}
 			}
-		}
+		})
 	})
 	b.eachOut(func(i int) backend.Health {
 		for _, v := range dst.row(int32(i), head.Rows)[:min(op.Valid, head.Rows)] {

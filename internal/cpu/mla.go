@@ -57,12 +57,13 @@ func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
 	up, latent, width, head := kvb.heads, op.Latent, op.Latent+op.Rope, op.Nope+op.Rope
 
 	// a_h = [W_uk[h]^T q_nope | q_rope]
-	b.pool.run(op.Heads, func(_ *worker, h int) {
-		for l := range latent {
-			uk := up.uk(h, l, latent)
-			for i, r := range rows {
-				a.row(int32(i), a.stride)[h*width+l] = dot(q.row(r, q.stride)[h*head:h*head+op.Nope], uk)
-			}
+	b.pool.run(op.Heads, func(k *worker, h int) {
+		for l0 := 0; l0 < latent; l0 += maxTile {
+			first := h * latent
+			t := k.products(&k.y, up.ukT, first+l0, first+min(l0+maxTile, latent), q.from(h*head), rows)
+			t.each(func(line, n int, y []float32) {
+				copy(a.row(int32(line), a.stride)[h*width+n-first:], y)
+			})
 		}
 		for i, r := range rows {
 			copy(a.row(int32(i), a.stride)[h*width+latent:(h+1)*width], q.row(r, q.stride)[h*head+op.Nope:(h+1)*head])
@@ -92,17 +93,14 @@ func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
 	})
 
 	// o_h = W_uv[h] u_h
-	tiles := (op.V + colTile - 1) / colTile
-	b.pool.run(op.Heads*tiles, func(k *worker, task int) {
-		h, j0 := task/tiles, task%tiles*colTile
-		j1 := min(j0+colTile, op.V)
-		tile := k.decode(kvb, up.uv(h, j0), up.uv(h, j0)+j1-j0)
-		for i, r := range rows {
-			u := a.row(int32(i), a.stride)[h*width : h*width+latent]
-			out := dst.row(r, dst.stride)[h*op.V:]
-			for j := j0; j < j1; j++ {
-				out[j] = dot(u, tile[j-j0])
-			}
-		}
+	lines := b.firstLines(len(rows))
+	tasks, per := b.tiles(op.V, op.Heads)
+	b.pool.run(op.Heads*tasks, func(k *worker, task int) {
+		h, j0 := task/tasks, task%tasks*per
+		first := up.uv(h, 0)
+		t := k.products(&k.y, kvb, first+j0, first+min(j0+per, op.V), a.from(h*width), lines)
+		t.each(func(line, n int, y []float32) {
+			copy(dst.row(rows[line], dst.stride)[h*op.V+n-first:], y)
+		})
 	})
 }

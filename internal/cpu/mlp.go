@@ -36,7 +36,7 @@ type ffn struct {
 // runFFN runs blocks of equal shape: hidden is [lines, inner], out [lines, H].
 // Workers take (block, column tile) pairs, so a block with many lines spreads.
 func (b *Backend) runFFN(blocks []ffn, x, out mat, clamp float32, add bool) {
-	if len(blocks) == 0 {
+	if len(blocks) == 0 || len(blocks[0].in) == 0 {
 		return
 	}
 	lines := 0
@@ -52,35 +52,30 @@ func (b *Backend) runFFN(blocks []ffn, x, out mat, clamp float32, add bool) {
 	}
 	hidden := mat{raw, inner}
 
-	tiles := (inner + colTile - 1) / colTile
-	b.pool.run(len(blocks)*tiles, func(k *worker, task int) {
-		f, n0 := &blocks[task/tiles], task%tiles*colTile
-		n1 := min(n0+colTile, inner)
-		gate, up := k.decode2(f.gate, f.up, n0, n1)
-		for i, r := range f.in {
-			row, g := x.row(r, f.gate.Cols), hidden.row(f.at[i], inner)[n0:n1]
-			var u [colTile]float32
-			for n := range g {
-				g[n], u[n] = dot(row, gate[n]), dot(row, up[n])
-			}
-			swiglu(g, u[:len(g)], clamp)
-		}
+	tasks, per := b.tiles(inner, 2*len(blocks))
+	b.pool.run(len(blocks)*tasks, func(k *worker, task int) {
+		f, n0 := &blocks[task/tasks], task%tasks*per
+		n1 := min(n0+per, inner)
+		gate := k.products(&k.y, f.gate, n0, n1, x, f.in)
+		up := k.products(&k.y2, f.up, n0, n1, x, f.in)
+		swiglu(gate.y, up.y, clamp)
+		gate.each(func(line, n int, y []float32) {
+			copy(hidden.row(f.at[line], inner)[n:], y)
+		})
 	})
-	tiles = (width + colTile - 1) / colTile
-	b.pool.run(len(blocks)*tiles, func(k *worker, task int) {
-		f, n0 := &blocks[task/tiles], task%tiles*colTile
-		n1 := min(n0+colTile, width)
-		down := k.decode(f.down, n0, n1)
-		for _, at := range f.at {
-			g, y := hidden.row(at, inner), out.row(at, width)
-			for n := n0; n < n1; n++ {
-				v := dot(g, down[n-n0])
+	tasks, per = b.tiles(width, len(blocks))
+	b.pool.run(len(blocks)*tasks, func(k *worker, task int) {
+		f, n0 := &blocks[task/tasks], task%tasks*per
+		down := k.products(&k.y, f.down, n0, min(n0+per, width), hidden, f.at)
+		down.each(func(line, n int, y []float32) {
+			o := out.row(f.at[line], width)[n:]
+			for j, v := range y {
 				if add {
-					v += y[n]
+					v += o[j]
 				}
-				y[n] = v
+				o[j] = v
 			}
-		}
+		})
 	})
 }
 

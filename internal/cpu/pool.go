@@ -3,6 +3,8 @@ package cpu
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
 // pool runs phases of work on a fixed number of workers, the caller being one.
@@ -22,7 +24,12 @@ type pool struct {
 
 // worker owns scratch that no other worker touches.
 type worker struct {
-	weights []float32     // decoded weight rows
+	weights []float32     // a decoded block of weights
+	sums    []kernel.Sums // partial sums of its products
+	quad    [groupRows]kernel.Sums
+	lines   [kernel.MaxLines][]float32
+	tails   [kernel.MaxLines][kernel.Lanes]float32
+	y, y2   []float32     // products
 	keys    []float32     // decoded or gathered key rows
 	part    softmaxPart   // one block of attention
 	accs    []softmaxPart // the blocks combined, one per head

@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
+
 // The orders of summation in products and attention. Changing a constant changes
 // the bits of every result, so kernels change around them and never the other
 // way. The other sums have no choice to publish: norms take their mean square
@@ -10,19 +12,17 @@ const (
 	// lanes is L, the number of partial sums of a dot product along k, the same
 	// for F32, F16, BF16 and FP8 weights: partial sum j takes the products of
 	// k = j mod lanes in ascending k, missing products count as zero, and the
-	// partial sums are added in order, ((s0+s1)+s2)+... Eight is one AVX2 or two
-	// NEON registers.
-	lanes = 8
+	// partial sums are added in order, ((s0+s1)+s2)+...
+	lanes = kernel.Lanes
 
 	// keyBlock is how many keys of a row's ascending list share one maximum, sum
 	// and output in attention. Blocks are combined in ascending order.
 	keyBlock = 64
 )
 
-// dot is the reduction of every product with f32 activations. Assembly will fuse
-// multiplication and addition; this twin cannot (Go has no f32 FMA) and rounds
-// each product. The explicit conversion forbids the compiler to fuse where it
-// could, so that batch and chunk cannot decide whether it does.
+// dot is the reduction of every product of two f32 vectors. Products with weights
+// are internal/cpu/kernel's. The explicit conversion forbids the compiler to fuse
+// where it could, so that batch and chunk cannot decide whether it does.
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	for len(a) >= lanes && len(b) >= lanes {

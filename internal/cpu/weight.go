@@ -6,43 +6,102 @@ import (
 	"unsafe"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
-// weight is a matrix as stored, decoded row by row where it is used.
+// weight is a matrix as stored, decoded block by block where it is used.
 type weight struct {
 	backend.View
 	floats []float32 // the data itself when it is aligned f32
+	scales []float32 // the scales themselves when they are aligned f32
 	heads  *latentUp // set for kv_b
 }
 
 func newWeight(v backend.View) *weight {
 	w := &weight{View: v}
-	if v.DType == backend.F32 && uintptr(unsafe.Pointer(&v.Data[0]))%4 == 0 {
-		w.floats = unsafe.Slice((*float32)(unsafe.Pointer(&v.Data[0])), v.Rows*v.Cols)
+	if v.DType == backend.F32 {
+		w.floats = floatsOf(v.Data)
+	}
+	if w.scaled() && v.Scales.DType == backend.F32 {
+		w.scales = floatsOf(v.Scales.Data)
 	}
 	return w
+}
+
+func (w *weight) scaled() bool { return w.Scales.Rows > 0 }
+
+// floatsOf returns f32 data in place, or nil if it is not aligned.
+func floatsOf(data []byte) []float32 {
+	p := unsafe.Pointer(&data[0])
+	if uintptr(p)%4 != 0 {
+		return nil
+	}
+	return unsafe.Slice((*float32)(p), len(data)/4)
+}
+
+// plainFloats returns the matrix itself if it needs no decoding.
+func (w *weight) plainFloats() []float32 {
+	if w.scaled() {
+		return nil
+	}
+	return w.floats
 }
 
 // row returns row n as f32: the stored row itself, or decoded into dst.
 func (w *weight) row(n int, dst []float32) []float32 {
 	k := w.Cols
-	if w.floats != nil && w.Scales.Rows == 0 {
-		return w.floats[n*k : (n+1)*k]
+	if f := w.plainFloats(); f != nil {
+		return f[n*k : (n+1)*k]
 	}
-	dst = dst[:k]
+	w.decode(dst[:k], n, 0)
+	return dst[:k]
+}
+
+// decode writes columns [k0, k0+len(dst)) of row n as f32. They start a block of
+// scales or lie in one.
+func (w *weight) decode(dst []float32, n, k0 int) {
 	size := w.DType.Size()
-	decode(dst, w.Data[n*k*size:(n+1)*k*size], w.DType)
-	switch {
-	case w.Scales.Rows == 0:
-	case w.PerRow():
-		scale(dst, w.Scales.At(n))
-	default:
-		first := n / backend.ScaleBlock * w.Scales.Cols
-		for b := 0; b*backend.ScaleBlock < k; b++ {
-			scale(dst[b*backend.ScaleBlock:min(k, (b+1)*backend.ScaleBlock)], w.Scales.At(first+b))
+	src := w.Data[(n*w.Cols+k0)*size:][:len(dst)*size]
+	for len(dst) > 0 {
+		width, s := len(dst), float32(1)
+		if w.scaled() {
+			at, step := w.scaleAt(n, k0)
+			s = w.Scales.At(at)
+			if step > 0 {
+				width = min(width, backend.ScaleBlock)
+			}
 		}
+		if w.DType == backend.F8E4M3 {
+			kernel.DecodeF8(dst[:width], src, s)
+		} else {
+			decode(dst[:width], src, w.DType)
+			if w.scaled() {
+				scale(dst[:width], s)
+			}
+		}
+		dst, src, k0 = dst[width:], src[width*size:], k0+width
 	}
-	return dst
+}
+
+// scaleAt returns which scale holds for row n at column k0, and how far on the
+// next block's stands: 0 if there is but one a row.
+func (w *weight) scaleAt(n, k0 int) (at, step int) {
+	if w.PerRow() {
+		return n, 0
+	}
+	first := n / backend.ScaleBlock * w.Scales.Cols
+	return first + k0/backend.ScaleBlock, 1
+}
+
+var noScale = []float32{1}
+
+// scalesFrom returns the scales of the group of rows that starts with row n.
+func (w *weight) scalesFrom(n int) kernel.Scales {
+	if !w.scaled() {
+		return kernel.Scales{Values: noScale}
+	}
+	at, step := w.scaleAt(n, 0)
+	return kernel.Scales{Values: w.scales[at:], RowStep: 1 - step, BlockStep: step}
 }
 
 // vector returns the whole of a one-row weight, or nil for an absent one.
@@ -59,7 +118,8 @@ func scale(x []float32, s float32) {
 	}
 }
 
-// decode converts little endian elements to f32; every format converts exactly.
+// decode converts little endian elements of a format without scales of its own to
+// f32, exactly.
 func decode(dst []float32, src []byte, t backend.DType) {
 	switch t {
 	case backend.F32:
@@ -67,17 +127,10 @@ func decode(dst []float32, src []byte, t backend.DType) {
 			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
 		}
 	case backend.BF16:
-		for i := range dst {
-			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
-		}
+		kernel.DecodeBF16(dst, src)
 	case backend.F16:
 		for i := range dst {
 			dst[i] = f16(binary.LittleEndian.Uint16(src[2*i:]))
-		}
-	case backend.F8E4M3:
-		src = src[:len(dst)]
-		for i, c := range src {
-			dst[i] = e4m3[c]
 		}
 	}
 }
@@ -93,23 +146,3 @@ func f16(h uint16) float32 {
 	}
 	return math.Float32frombits(sign | uint32(exp+127-15)<<23 | man<<13)
 }
-
-// e4m3 maps the 256 codes of FP8 E4M3 "fn": 1 sign, 4 exponent (bias 7) and 3
-// mantissa bits, no infinities, NaN only at 0x7f and 0xff.
-var e4m3 = func() (t [256]float32) {
-	for c := range t {
-		exp, man := c>>3&15, float64(c&7)
-		v := math.Ldexp(1+man/8, exp-7)
-		switch {
-		case exp == 0:
-			v = math.Ldexp(man/8, -6)
-		case exp == 15 && man == 7:
-			v = math.NaN()
-		}
-		if c >= 128 {
-			v = -v
-		}
-		t[c] = float32(v)
-	}
-	return t
-}()

@@ -1,0 +1,119 @@
+//go:build !purego
+
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+// fast says that the processor and the system have what the assembly uses.
+var fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
+
+// Name says which kernels run.
+func Name() string {
+	if fast {
+		return "AVX2"
+	}
+	return "plain Go"
+}
+
+// MulF32 adds the products of Rows weight rows, stride apart in w, with each of
+// the 1 to MaxLines rows of x: acc[i*Rows+r] takes x[i] and weight row r. Rows of
+// x are equally long, a multiple of Lanes.
+func MulF32(acc []Sums, w []float32, stride int, x [][]float32) {
+	k := len(x[0])
+	if !fast || k == 0 {
+		mulF32(acc, w, stride, x)
+		return
+	}
+	_, _ = acc[len(x)*Rows-1], w[(Rows-1)*stride+k-1]
+	switch len(x) {
+	case 1:
+		mulF32x1(k, &w[0], stride, &x[0][0], &acc[0])
+	case 2:
+		mulF32x2(k, &w[0], stride, &x[0][0], &x[1][:k][0], &acc[0])
+	default:
+		mulF32x3(k, &w[0], stride, &x[0][0], &x[1][:k][0], &x[2][:k][0], &acc[0])
+	}
+}
+
+// MulBF16 is MulF32 for one x row and weights as stored; stride is in bytes.
+func MulBF16(acc *[Rows]Sums, w []byte, stride int, x []float32) {
+	if !fast || len(x) == 0 {
+		mulBF16(acc, w, stride, x)
+		return
+	}
+	_ = w[(Rows-1)*stride+2*len(x)-1]
+	mulBF16x1(len(x), &w[0], stride, &x[0], &acc[0])
+}
+
+// MulF8 is MulBF16 for FP8 E4M3 with a scale every ScaleBlock elements; each
+// weight is rounded after scaling. The length of x is a multiple of StepF8.
+func MulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
+	if k := len(x); fast && k > 0 {
+		_, _ = w[(Rows-1)*stride+k-1], s.at(Rows-1, (k-1)/ScaleBlock)
+		if !mulF8x1(k, &w[0], stride, &s.Values[0], s.RowStep, s.BlockStep, &x[0], &acc[0]) {
+			return
+		}
+	}
+	mulF8(acc, w, stride, s, x)
+}
+
+// Sum4 adds the partial sums of each product in order: len(out) = len(acc), a
+// multiple of 4.
+func Sum4(out []float32, acc []Sums) {
+	if !fast || len(acc) == 0 {
+		sum4(out, acc)
+		return
+	}
+	_ = out[len(acc)-1]
+	sumsx4(len(acc), &acc[0], &out[0])
+}
+
+// DecodeBF16 converts little endian bfloat16 to f32, exactly.
+func DecodeBF16(dst []float32, src []byte) {
+	k := len(dst) &^ 7
+	if fast && k > 0 {
+		_ = src[2*k-1]
+		expandBF16(k, &src[0], &dst[0])
+		dst, src = dst[k:], src[2*k:]
+	}
+	decodeBF16(dst, src)
+}
+
+// DecodeF8 converts FP8 E4M3 to f32 and multiplies by scale.
+func DecodeF8(dst []float32, src []byte, scale float32) {
+	k := len(dst) &^ 31
+	if fast && k > 0 {
+		_ = src[k-1]
+		if !expandF8(k, &src[0], scale, &dst[0]) {
+			dst, src = dst[k:], src[k:]
+		}
+	}
+	decodeF8(dst, src, scale)
+}
+
+//go:noescape
+func mulF32x1(k int, w *float32, stride int, x *float32, acc *Sums)
+
+//go:noescape
+func mulF32x2(k int, w *float32, stride int, x0, x1 *float32, acc *Sums)
+
+//go:noescape
+func mulF32x3(k int, w *float32, stride int, x0, x1, x2 *float32, acc *Sums)
+
+//go:noescape
+func mulBF16x1(k int, w *byte, stride int, x *float32, acc *Sums)
+
+// mulF8x1 and expandF8 say whether a NaN was among the codes; then their output
+// is not valid, and mulF8x1 has left acc alone.
+//
+//go:noescape
+func mulF8x1(k int, w *byte, stride int, scales *float32, rowStep, blockStep int, x *float32, acc *Sums) (nan bool)
+
+//go:noescape
+func expandF8(k int, src *byte, scale float32, dst *float32) (nan bool)
+
+//go:noescape
+func expandBF16(k int, src *byte, dst *float32)
+
+//go:noescape
+func sumsx4(n int, acc *Sums, out *float32)

@@ -1,0 +1,30 @@
+//go:build !amd64 || purego
+
+package kernel
+
+// Name says which kernels run.
+func Name() string { return "plain Go" }
+
+// MulF32 adds the products of Rows weight rows, stride apart in w, with each of
+// the 1 to MaxLines rows of x: acc[i*Rows+r] takes x[i] and weight row r. Rows of
+// x are equally long, a multiple of Lanes.
+func MulF32(acc []Sums, w []float32, stride int, x [][]float32) { mulF32(acc, w, stride, x) }
+
+// MulBF16 is MulF32 for one x row and weights as stored; stride is in bytes.
+func MulBF16(acc *[Rows]Sums, w []byte, stride int, x []float32) { mulBF16(acc, w, stride, x) }
+
+// MulF8 is MulBF16 for FP8 E4M3 with a scale every ScaleBlock elements; each
+// weight is rounded after scaling. The length of x is a multiple of StepF8.
+func MulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
+	mulF8(acc, w, stride, s, x)
+}
+
+// Sum4 adds the partial sums of each product in order: len(out) = len(acc), a
+// multiple of 4.
+func Sum4(out []float32, acc []Sums) { sum4(out, acc) }
+
+// DecodeBF16 converts little endian bfloat16 to f32, exactly.
+func DecodeBF16(dst []float32, src []byte) { decodeBF16(dst, src) }
+
+// DecodeF8 converts FP8 E4M3 to f32 and multiplies by scale.
+func DecodeF8(dst []float32, src []byte, scale float32) { decodeF8(dst, src, scale) }

@@ -1,0 +1,248 @@
+//go:build !purego
+
+#include "textflag.h"
+
+// Four weight rows R8..R11 from w and a stride in elements of the given size.
+#define ROWS(SHIFT) \
+	MOVQ w+8(FP), R8; \
+	MOVQ stride+16(FP), BX; \
+	SHLQ $SHIFT, BX; \
+	LEAQ (R8)(BX*1), R9; \
+	LEAQ (R8)(BX*2), R10; \
+	LEAQ (R9)(BX*2), R11
+
+#define LOAD4(OFF, A, B, C, D) \
+	VMOVUPS (OFF+0)(DX), A; \
+	VMOVUPS (OFF+32)(DX), B; \
+	VMOVUPS (OFF+64)(DX), C; \
+	VMOVUPS (OFF+96)(DX), D
+
+#define STORE4(OFF, A, B, C, D) \
+	VMOVUPS A, (OFF+0)(DX); \
+	VMOVUPS B, (OFF+32)(DX); \
+	VMOVUPS C, (OFF+64)(DX); \
+	VMOVUPS D, (OFF+96)(DX)
+
+// func mulF32x1(k int, w *float32, stride int, x *float32, acc *Sums)
+TEXT ·mulF32x1(SB), NOSPLIT, $0-40
+	MOVQ k+0(FP), CX
+	ROWS(2)
+	MOVQ x+24(FP), DI
+	MOVQ acc+32(FP), DX
+	LOAD4(0, Y0, Y1, Y2, Y3)
+	SHLQ $2, CX
+	XORQ AX, AX
+	LEAQ (BX*4), R12 // the next four rows
+	MOVQ CX, R13
+	ANDQ $~63, R13
+	JZ   last
+	PCALIGN $32
+
+loop:
+	PREFETCHT0 (R8)(R12*1)
+	PREFETCHT0 (R9)(R12*1)
+	PREFETCHT0 (R10)(R12*1)
+	PREFETCHT0 (R11)(R12*1)
+	VMOVUPS (DI)(AX*1), Y4
+	VFMADD231PS (R8)(AX*1), Y4, Y0
+	VFMADD231PS (R9)(AX*1), Y4, Y1
+	VFMADD231PS (R10)(AX*1), Y4, Y2
+	VFMADD231PS (R11)(AX*1), Y4, Y3
+	VMOVUPS 32(DI)(AX*1), Y5
+	VFMADD231PS 32(R8)(AX*1), Y5, Y0
+	VFMADD231PS 32(R9)(AX*1), Y5, Y1
+	VFMADD231PS 32(R10)(AX*1), Y5, Y2
+	VFMADD231PS 32(R11)(AX*1), Y5, Y3
+	ADDQ $64, R12
+	ADDQ $64, AX
+	CMPQ AX, R13
+	JLT  loop
+
+last:
+	CMPQ AX, CX
+	JGE  done
+	VMOVUPS (DI)(AX*1), Y4
+	VFMADD231PS (R8)(AX*1), Y4, Y0
+	VFMADD231PS (R9)(AX*1), Y4, Y1
+	VFMADD231PS (R10)(AX*1), Y4, Y2
+	VFMADD231PS (R11)(AX*1), Y4, Y3
+
+done:
+	STORE4(0, Y0, Y1, Y2, Y3)
+	VZEROUPPER
+	RET
+
+// func mulF32x2(k int, w *float32, stride int, x0, x1 *float32, acc *Sums)
+TEXT ·mulF32x2(SB), NOSPLIT, $0-48
+	MOVQ k+0(FP), CX
+	ROWS(2)
+	MOVQ x0+24(FP), DI
+	MOVQ x1+32(FP), SI
+	MOVQ acc+40(FP), DX
+	LOAD4(0, Y0, Y1, Y2, Y3)
+	LOAD4(128, Y4, Y5, Y6, Y7)
+	SHLQ $2, CX
+	XORQ AX, AX
+	PCALIGN $32
+
+loop:
+	VMOVUPS (DI)(AX*1), Y12
+	VMOVUPS (SI)(AX*1), Y13
+	VMOVUPS (R8)(AX*1), Y8
+	VMOVUPS (R9)(AX*1), Y9
+	VMOVUPS (R10)(AX*1), Y10
+	VMOVUPS (R11)(AX*1), Y11
+	VFMADD231PS Y8, Y12, Y0
+	VFMADD231PS Y8, Y13, Y4
+	VFMADD231PS Y9, Y12, Y1
+	VFMADD231PS Y9, Y13, Y5
+	VFMADD231PS Y10, Y12, Y2
+	VFMADD231PS Y10, Y13, Y6
+	VFMADD231PS Y11, Y12, Y3
+	VFMADD231PS Y11, Y13, Y7
+	ADDQ $32, AX
+	CMPQ AX, CX
+	JLT  loop
+	STORE4(0, Y0, Y1, Y2, Y3)
+	STORE4(128, Y4, Y5, Y6, Y7)
+	VZEROUPPER
+	RET
+
+// func mulF32x3(k int, w *float32, stride int, x0, x1, x2 *float32, acc *Sums)
+TEXT ·mulF32x3(SB), NOSPLIT, $0-56
+	MOVQ k+0(FP), CX
+	ROWS(2)
+	MOVQ x0+24(FP), DI
+	MOVQ x1+32(FP), SI
+	MOVQ x2+40(FP), R12
+	MOVQ acc+48(FP), DX
+	LOAD4(0, Y0, Y1, Y2, Y3)
+	LOAD4(128, Y4, Y5, Y6, Y7)
+	LOAD4(256, Y8, Y9, Y10, Y11)
+	SHLQ $2, CX
+	XORQ AX, AX
+	PCALIGN $32
+
+loop:
+	VMOVUPS (DI)(AX*1), Y12
+	VMOVUPS (SI)(AX*1), Y13
+	VMOVUPS (R12)(AX*1), Y14
+	VMOVUPS (R8)(AX*1), Y15
+	VFMADD231PS Y15, Y12, Y0
+	VFMADD231PS Y15, Y13, Y4
+	VFMADD231PS Y15, Y14, Y8
+	VMOVUPS (R9)(AX*1), Y15
+	VFMADD231PS Y15, Y12, Y1
+	VFMADD231PS Y15, Y13, Y5
+	VFMADD231PS Y15, Y14, Y9
+	VMOVUPS (R10)(AX*1), Y15
+	VFMADD231PS Y15, Y12, Y2
+	VFMADD231PS Y15, Y13, Y6
+	VFMADD231PS Y15, Y14, Y10
+	VMOVUPS (R11)(AX*1), Y15
+	VFMADD231PS Y15, Y12, Y3
+	VFMADD231PS Y15, Y13, Y7
+	VFMADD231PS Y15, Y14, Y11
+	ADDQ $32, AX
+	CMPQ AX, CX
+	JLT  loop
+	STORE4(0, Y0, Y1, Y2, Y3)
+	STORE4(128, Y4, Y5, Y6, Y7)
+	STORE4(256, Y8, Y9, Y10, Y11)
+	VZEROUPPER
+	RET
+
+// Eight bfloat16 of each row, OFF elements on, against x.
+#define BF16STEP(OFF) \
+	VMOVUPS (4*OFF)(DI)(AX*2), Y8; \
+	VPMOVZXWD (2*OFF)(R8)(AX*1), Y4; \
+	VPMOVZXWD (2*OFF)(R9)(AX*1), Y5; \
+	VPMOVZXWD (2*OFF)(R10)(AX*1), Y6; \
+	VPMOVZXWD (2*OFF)(R11)(AX*1), Y7; \
+	VPSLLD $16, Y4, Y4; \
+	VPSLLD $16, Y5, Y5; \
+	VPSLLD $16, Y6, Y6; \
+	VPSLLD $16, Y7, Y7; \
+	VFMADD231PS Y8, Y4, Y0; \
+	VFMADD231PS Y8, Y5, Y1; \
+	VFMADD231PS Y8, Y6, Y2; \
+	VFMADD231PS Y8, Y7, Y3
+
+// func mulBF16x1(k int, w *byte, stride int, x *float32, acc *Sums)
+TEXT ·mulBF16x1(SB), NOSPLIT, $0-40
+	MOVQ k+0(FP), CX
+	ROWS(0)
+	MOVQ x+24(FP), DI
+	MOVQ acc+32(FP), DX
+	LOAD4(0, Y0, Y1, Y2, Y3)
+	SHLQ $1, CX
+	XORQ AX, AX
+	LEAQ (BX*4), R12 // the next four rows
+	MOVQ CX, R13
+	ANDQ $~63, R13
+	JZ   last
+	PCALIGN $32
+
+loop:
+	PREFETCHT0 (R8)(R12*1)
+	PREFETCHT0 (R9)(R12*1)
+	PREFETCHT0 (R10)(R12*1)
+	PREFETCHT0 (R11)(R12*1)
+	BF16STEP(0)
+	BF16STEP(8)
+	BF16STEP(16)
+	BF16STEP(24)
+	ADDQ $64, R12
+	ADDQ $64, AX
+	CMPQ AX, R13
+	JLT  loop
+
+last:
+	CMPQ AX, CX
+	JGE  done
+	BF16STEP(0)
+	ADDQ $16, AX
+	JMP  last
+
+done:
+	STORE4(0, Y0, Y1, Y2, Y3)
+	VZEROUPPER
+	RET
+
+// func sumsx4(n int, acc *Sums, out *float32)
+//
+// Four products at a time: their sums are transposed, so that sum j of all four
+// is one vector, and the vectors are added in order.
+TEXT ·sumsx4(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ acc+8(FP), DX
+	MOVQ out+16(FP), DI
+
+loop:
+	LOAD4(0, Y0, Y1, Y2, Y3)
+	VUNPCKLPS Y1, Y0, Y4
+	VUNPCKHPS Y1, Y0, Y5
+	VUNPCKLPS Y3, Y2, Y6
+	VUNPCKHPS Y3, Y2, Y7
+	VUNPCKLPD Y6, Y4, Y0
+	VUNPCKHPD Y6, Y4, Y1
+	VUNPCKLPD Y7, Y5, Y2
+	VUNPCKHPD Y7, Y5, Y3
+	VADDPS X1, X0, X8
+	VADDPS X2, X8, X8
+	VADDPS X3, X8, X8
+	VEXTRACTF128 $1, Y0, X0
+	VEXTRACTF128 $1, Y1, X1
+	VEXTRACTF128 $1, Y2, X2
+	VEXTRACTF128 $1, Y3, X3
+	VADDPS X0, X8, X8
+	VADDPS X1, X8, X8
+	VADDPS X2, X8, X8
+	VADDPS X3, X8, X8
+	VMOVUPS X8, (DI)
+	ADDQ $128, DX
+	ADDQ $16, DI
+	SUBQ $4, CX
+	JG   loop
+	VZEROUPPER
+	RET

@@ -1,0 +1,219 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// lengths along k: one step, every remainder of the unrolled loops, beyond a page.
+var lengths = []int{8, 16, 24, 32, 40, 56, 64, 72, 128, 136, 256, 1032, 2048}
+
+// within checks products against their value in float64: the stated bound allows
+// each of two builds half.
+func within(t *testing.T, what string, sums Sums, w, x []float32) {
+	t.Helper()
+	var want, size float64
+	for k := range x {
+		p := float64(w[k]) * float64(x[k])
+		want += p
+		size += math.Abs(p)
+	}
+	var got [1]float32
+	sum4(got[:], []Sums{sums})
+	bound := float64(len(x)/Lanes+8) * 0x1p-24 * size
+	if d := math.Abs(float64(got[0]) - want); !(d <= bound) {
+		t.Fatalf("%s: %g, want %g within %g", what, got[0], want, bound)
+	}
+}
+
+// Each product is a running sum of the lanes in ascending k: with whole numbers
+// that f32 holds exactly, both builds must give the very sums.
+func exactSums(w, x []float32) (s Sums) {
+	for k := range x {
+		s[k%Lanes] += w[k] * x[k]
+	}
+	return s
+}
+
+func wholeNumbers(r *rand.Rand, x []float32) []float32 {
+	for i := range x {
+		x[i] = float32(r.IntN(31) - 15)
+	}
+	return x
+}
+
+func TestMulF32(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, k := range lengths {
+		for lines := 1; lines <= MaxLines; lines++ {
+			for _, pad := range []int{0, 3} {
+				t.Run(fmt.Sprintf("k=%d lines=%d pad=%d", k, lines, pad), func(t *testing.T) {
+					stride := k + pad
+					w := readable(t, random(r, make([]float32, (Rows-1)*stride+k)))
+					x := make([][]float32, lines)
+					for i := range x {
+						x[i] = readable(t, random(r, make([]float32, k)))
+					}
+					acc, intact := banded(t, lines*Rows, pad, Sums{poisonFloat})
+					clear(acc)
+					MulF32(acc, w, stride, x)
+					intact()
+					for i, line := range x {
+						for n := range Rows {
+							within(t, fmt.Sprintf("line %d row %d", i, n), acc[i*Rows+n], w[n*stride:][:k], line)
+						}
+					}
+
+					// Cut in two, and each line alone: the same bits.
+					cut := k / 2 / Lanes * Lanes
+					for i, line := range x {
+						alone := make([]Sums, Rows)
+						MulF32(alone, w, stride, [][]float32{line[:cut]})
+						MulF32(alone, w[cut:], stride, [][]float32{line[cut:]})
+						for n, s := range alone {
+							if s != acc[i*Rows+n] {
+								t.Fatalf("line %d row %d: %v alone and cut, %v together", i, n, s, acc[i*Rows+n])
+							}
+						}
+					}
+
+					// The order of lanes and what acc held count.
+					wholeNumbers(r, w)
+					for i := range x {
+						wholeNumbers(r, x[i])
+					}
+					for i := range acc {
+						acc[i] = Sums{0: float32(i)}
+					}
+					MulF32(acc, w, stride, x)
+					for i, line := range x {
+						for n := range Rows {
+							want := exactSums(w[n*stride:][:k], line)
+							want[0] += float32(i*Rows + n)
+							if acc[i*Rows+n] != want {
+								t.Fatalf("line %d row %d: sums %v, want %v", i, n, acc[i*Rows+n], want)
+							}
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// bf16s fills rows of k random bfloat16 values, stride bytes apart.
+func bf16s(r *rand.Rand, k, stride int) []byte {
+	out := make([]byte, (Rows-1)*stride+2*k)
+	for n := range Rows {
+		for i := range k {
+			bits := math.Float32bits(float32(r.NormFloat64()))
+			binary.LittleEndian.PutUint16(out[n*stride+2*i:], uint16(bits>>16))
+		}
+	}
+	return out
+}
+
+// Weights that are multiplied as stored give the bits of decoded ones.
+func TestMulBF16(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 1))
+	for _, k := range lengths {
+		for _, pad := range []int{0, 1} {
+			stride := 2*k + pad
+			w := readable(t, bf16s(r, k, stride))
+			x := readable(t, random(r, make([]float32, k)))
+			var acc, want [Rows]Sums
+			MulBF16(&acc, w, stride, x)
+			decoded := make([]float32, Rows*k)
+			for n := range Rows {
+				DecodeBF16(decoded[n*k:][:k], w[n*stride:])
+				within(t, fmt.Sprintf("k=%d row %d", k, n), acc[n], decoded[n*k:][:k], x)
+			}
+			MulF32(want[:], decoded, k, [][]float32{x})
+			if acc != want {
+				t.Fatalf("k=%d: sums %v, decoded %v", k, acc, want)
+			}
+		}
+	}
+}
+
+func TestMulF8(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	for _, nan := range []bool{false, true} {
+		for k := StepF8; k <= 2112; k += StepF8 * (1 + k/256) {
+			for _, perRow := range []bool{false, true} {
+				stride := k + 5
+				w := make([]byte, (Rows-1)*stride+k)
+				for i := range w {
+					for w[i] = byte(r.Uint32()); w[i]&0x7f == 0x7f; w[i] = byte(r.Uint32()) {
+					}
+				}
+				if nan {
+					w[2*stride+r.IntN(k)] = 0x7f | byte(r.IntN(2))<<7
+				}
+				w = readable(t, w)
+				s := Scales{BlockStep: 1}
+				blocks := (k + ScaleBlock - 1) / ScaleBlock
+				if perRow {
+					s, blocks = Scales{RowStep: 1}, Rows
+				}
+				s.Values = readable(t, random(r, make([]float32, blocks)))
+				x := readable(t, random(r, make([]float32, k)))
+				var acc, want [Rows]Sums
+				MulF8(&acc, w, stride, s, x)
+				decoded := make([]float32, Rows*k)
+				for n := range Rows {
+					for b := 0; b*ScaleBlock < k; b++ {
+						from, to := b*ScaleBlock, min(k, (b+1)*ScaleBlock)
+						DecodeF8(decoded[n*k+from:n*k+to], w[n*stride+from:], s.at(n, b))
+					}
+					if !nan {
+						within(t, fmt.Sprintf("k=%d row %d", k, n), acc[n], decoded[n*k:][:k], x)
+					}
+				}
+				MulF32(want[:], decoded, k, [][]float32{x})
+				for n := range Rows {
+					for j := range Lanes {
+						a, b := acc[n][j], want[n][j]
+						if a != b && (a == a || b == b) {
+							t.Fatalf("k=%d row %d lane %d: %g, decoded %g", k, n, j, a, b)
+						}
+					}
+					var out [1]float32
+					sum4(out[:], acc[n:n+1])
+					if isNaN := out[0] != out[0]; isNaN != (nan && n == 2) {
+						t.Fatalf("k=%d row %d of weights with NaN %v: %g", k, n, nan, out[0])
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestSum4(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 1))
+	for _, n := range []int{4, 8, 12, 64} {
+		flat := readable(t, make([]Sums, n))
+		for i := range flat {
+			random(r, flat[i][:])
+		}
+		out, intact := banded(t, n, 1, float32(poisonFloat))
+		Sum4(out, flat)
+		intact()
+		for i, a := range flat {
+			var want float32
+			for j, v := range a {
+				if j == 0 {
+					want = v
+				} else {
+					want += v
+				}
+			}
+			if out[i] != want {
+				t.Fatalf("sum %d of %d: %g, want %g", i, n, out[i], want)
+			}
+		}
+	}
+}
