@@ -1,0 +1,172 @@
+package launchcheck
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cofferdam-ml/cofferdam/glm"
+)
+
+const (
+	canaries = 12 // ids that only the donor uses
+	enough   = 4  // of them must be left once the victims have been heard
+
+	shortOut = 6
+	longOut  = 40
+)
+
+// learn finds the vocabulary, picks the canaries, and asks for every victim's
+// answer in a fresh pool.
+func (r *runner) learn() {
+	r.vocab = r.countIDs()
+	if r.vocab < 8*canaries {
+		r.fatal = true
+		r.doubt("a vocabulary of %d ids is too small for canaries", r.vocab)
+		return
+	}
+	r.report.Model = fmt.Sprintf("a model of %d ids and context %d", r.vocab, r.context)
+	if t := r.m.Tokenizer(); t != nil {
+		for _, end := range []string{"<|endoftext|>", "<|user|>", "<|observation|>"} {
+			if id, ok := t.ID(end); ok {
+				r.bans[id] = float32(math.Inf(-1))
+			}
+		}
+	}
+	r.report.Canary = r.pickCanaries()
+	r.canary = map[int32]bool{}
+	for _, id := range r.report.Canary {
+		r.canary[id] = true
+	}
+	for _, n := range []int{1, r.page - 1, r.page, r.page + 1, 2*r.page - 1, 2 * r.page, 2*r.page + 1, 2*r.page + r.page/2} {
+		if n+shortOut <= r.context {
+			r.asks = append(r.asks, r.ids(n, shortOut))
+		}
+	}
+	for range 2 {
+		if n := r.page - 2; n+longOut <= r.context {
+			r.long = append(r.long, r.ids(n, longOut))
+		}
+	}
+	if len(r.asks) < 4 || len(r.long) < 2 {
+		r.fatal = true
+		r.doubt("a context of %d is too short to check on pages of %d", r.context, r.page)
+		return
+	}
+	if r.answers(); r.doubted() {
+		r.fatal = true
+		return
+	}
+	// What a victim says on its own is no sign of a leak.
+	for _, a := range slices.Concat(r.asks, r.long) {
+		for _, t := range a.want.tokens {
+			delete(r.canary, t.ID)
+		}
+	}
+	r.report.Canary = slices.DeleteFunc(r.report.Canary, func(id int32) bool { return !r.canary[id] })
+	if len(r.canary) < enough {
+		r.fatal = true
+		r.doubt("the victims say all but %d of the canaries on their own", len(r.canary))
+	}
+	r.seen("%d prompts, %d canaries, %d ids that end a reply", len(r.asks)+len(r.long), len(r.canary), len(r.bans))
+}
+
+// answers hears every victim alone; from the start when an id had to be banned,
+// because that changes every distribution.
+func (r *runner) answers() {
+	for again := true; again && r.ctx.Err() == nil && !r.doubted(); {
+		again = false
+		for _, list := range [][]ask{r.asks, r.long} {
+			for i := range list {
+				again = again || r.fresh(&list[i])
+			}
+		}
+	}
+	if r.ctx.Err() != nil {
+		r.doubt("the context ended")
+	}
+}
+
+// countIDs finds how many ids can be fed.
+func (r *runner) countIDs() int {
+	takes := func(id int) bool {
+		_, err := r.m.Count(glm.Request{Tokens: []int32{int32(id)}})
+		return err == nil
+	}
+	low, high := 0, 1<<30
+	for low < high {
+		if mid := (low + high) / 2; takes(mid) {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// pickCanaries prefers ids that stand for words, so that a person can read them.
+func (r *runner) pickCanaries() (ids []int32) {
+	word := func(id int32) bool {
+		t := r.m.Tokenizer()
+		if t == nil || int(id) >= t.Size() {
+			return t == nil
+		}
+		letters := 0
+		for _, b := range t.Bytes(id) {
+			if b >= 'a' && b <= 'z' {
+				letters++
+			}
+		}
+		return letters >= 4 && letters == len(t.Bytes(id))
+	}
+	for tries := 0; len(ids) < canaries; tries++ {
+		id := r.random.Int32N(int32(r.vocab))
+		_, ends := r.bans[id]
+		if !ends && !slices.Contains(ids, id) && (word(id) || tries > 100*canaries) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// codeWord tells a word to the model in one conversation and asks for it in
+// another. It needs a tokenizer and a chat template.
+func (r *runner) codeWord() {
+	const word = "QUENTHARP-4471"
+	say := func(name, text string) (a ask, ok bool) {
+		a = ask{name: name, r: glm.Request{
+			Messages: []glm.Message{{Role: glm.User, Content: text}}, MaxTokens: 24, Sampling: r.sampling(),
+		}}
+		var err error
+		a.prompt, err = r.m.Count(a.r)
+		if err != nil && !errors.Is(err, glm.ErrInvalidRequest) {
+			r.doubt("%s: %v", name, err)
+		}
+		return a, err == nil && a.prompt+24 <= r.context
+	}
+	told, ok := say("told", "The code word is "+word+". Keep it to yourself.")
+	asked, ok2 := say("asked", "What is the code word? Answer with the word alone.")
+	if !ok || !ok2 {
+		r.seen("left out: the model has no chat template, or a context too short for it")
+		return
+	}
+	if r.fresh(&asked); r.doubted() {
+		return
+	}
+	p := r.pool(glm.PoolConfig{Tokens: told.prompt + asked.prompt + 48})
+	if p == nil {
+		return
+	}
+	for range 2 {
+		r.donate(p, told)
+		r.judge(p, "after it was told to somebody else", asked, r.generate(r.ctx, p, "", asked, nil), 0)
+		have := r.generate(r.ctx, p, "victim", asked, func(int) bool { return true })
+		if contains(have.text, word) {
+			r.doubt("the word was said")
+		}
+		p.count(have, asked.prompt)
+	}
+	r.settle(p)
+	r.seen("told twice, asked four times")
+}
