@@ -95,23 +95,35 @@ func openFixture(t testing.TB, c glm.PoolConfig) (*glm.Model, *glm.KVPool) {
 // ids encodes text in which the names of control tokens stand for them.
 func ids(m *glm.Model, text string) []int32 { return m.Tokenizer().EncodeWithAdded(nil, text) }
 
-// A script replaces the session: each reply is the next of its texts, sampled id
-// by id. It remembers the prompts.
+// A script replaces the session: each reply is the next of its ids, or else of its
+// texts, sampled id by id. It remembers the prompts.
 type script struct {
 	model   *glm.Model
 	replies []string
+	sampled [][]int32
 	prompts [][]int32
+}
+
+func (s *script) next() (said []int32, ok bool) {
+	switch {
+	case len(s.sampled) > 0:
+		said, s.sampled = s.sampled[0], s.sampled[1:]
+	case len(s.replies) > 0:
+		said, s.replies = ids(s.model, s.replies[0]), s.replies[1:]
+	default:
+		return nil, false
+	}
+	return said, true
 }
 
 func (s *script) generate(ctx context.Context, r glm.Request) iter.Seq2[glm.Event, error] {
 	return func(yield func(glm.Event, error) bool) {
 		s.prompts = append(s.prompts, r.Tokens)
-		if len(s.replies) == 0 {
+		said, ok := s.next()
+		if !ok {
 			yield(nil, errScriptEnded)
 			return
 		}
-		said := ids(s.model, s.replies[0])
-		s.replies = s.replies[1:]
 		reason := glm.FinishToolCalls
 		for i, id := range said {
 			if i == r.MaxTokens {
