@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os/exec"
@@ -30,7 +29,7 @@ func command(ctx context.Context, dir, name string, arguments ...string) (output
 	c.Dir, c.Stdout, c.Stderr, c.WaitDelay = dir, &stdout, &stderr, grace
 	group(c)
 	err := c.Run()
-	o := output{stdout: stdout.String(), stderr: stderr.String()}
+	o := output{stdout: string(stdout.kept), stderr: string(stderr.kept)}
 	if errors.Is(err, exec.ErrWaitDelay) { // it ended, and left something behind
 		killGroup(c)
 		err = nil
@@ -41,10 +40,11 @@ func command(ctx context.Context, dir, name string, arguments ...string) (output
 	return o, err
 }
 
-// bounded keeps the beginning of what is written to it.
-type bounded struct{ bytes.Buffer }
+// bounded keeps the beginning of what is written to it. It embeds no buffer, whose
+// ReadFrom would be used instead of Write.
+type bounded struct{ kept []byte }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), maxOutput-b.Len())])
+	b.kept = append(b.kept, p[:min(len(p), maxOutput-len(b.kept))]...)
 	return len(p), nil
 }

@@ -170,7 +170,7 @@ func (w *Workspace) read(name string) (string, fs.FileMode, error) {
 // the file system takes for equal.
 func (w *Workspace) find(name string) error {
 	if !fs.ValidPath(name) || name == "." {
-		if path.IsAbs(name) || slices.Contains(strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' }), "..") {
+		if path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") {
 			return fmt.Errorf("%s is outside of the folder", name)
 		}
 		return fmt.Errorf("no file %s", name)
