@@ -102,7 +102,7 @@ var plantedFaults = []struct {
 		"at := int(r) * p.k\n\t\tmoe.Route(", "at := i * p.k\n\t\tmoe.Route(",
 		"Route/PaddingKeepsPlan"},
 	{"a matrix-vector order of its own", "product.go",
-		"kernel.Sum4(y[g*groupRows:][:groupRows], acc[:])", "acc[0][0], acc[0][7] = acc[0][7], acc[0][0]\n\t\tkernel.Sum4(y[g*groupRows:][:groupRows], acc[:])",
+		"kernel.Sum4(t.y[g*len(acc):][:len(acc)], acc)", "acc[0][0], acc[0][7] = acc[0][7], acc[0][0]\n\t\t\tkernel.Sum4(t.y[g*len(acc):][:len(acc)], acc)",
 		"Linear/Batch"},
 	{"a key block that depends on the batch", "attend.go",
 		"accs[i].add(&k.part)\n\t\t}\n\t}", "accs[i].add(&k.part)\n\t\t}\n\t\tif len(b.active) == 1 {\n\t\t\taccs[0].sum += 1e-6\n\t\t}\n\t}",

@@ -26,7 +26,6 @@ type pool struct {
 type worker struct {
 	weights []float32     // a decoded block of weights
 	sums    []kernel.Sums // partial sums of its products
-	quad    [groupRows]kernel.Sums
 	lines   [kernel.MaxLines][]float32
 	tails   [kernel.MaxLines][kernel.Lanes]float32
 	y, y2   []float32     // products

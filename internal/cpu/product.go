@@ -5,18 +5,23 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
+// Products are computed by groups of weight rows against a few lines of
+// activations, along k. There is no repacking into panels: vectors run along k on
+// both sides, which reaches the multiplier's limit from rows as they are and makes
+// one row and a batch the same kernel, so that row invariance needs no proof.
 const (
-	// groupRows is how many weight rows one kernel call multiplies; a tile is
-	// computed by groups.
+	// groupRows is how many weight rows one kernel call multiplies.
 	groupRows = kernel.Rows
-	// colTile is how many weight rows are decoded at a time.
-	colTile = 2 * groupRows
-	// kBlock is how much of them is decoded at a time: with the activations beside
-	// it, a block stays in the first-level cache.
-	kBlock = 512
+	// fewLines bounds the lines that share one pass over each group's whole rows:
+	// the weights come from memory, everything else from the nearest caches.
+	fewLines = 8
+	// For more lines, manyRows weight rows are decoded kBlock columns at a time;
+	// lines pass by, so the block stays in the first-level cache.
+	manyRows = 4 * groupRows
+	kBlock   = 256
 	// chunkLines is how many lines share the decoding of a block: their partial
-	// sums stay in the first-level cache too.
-	chunkLines = 24
+	// sums stay in the second-level cache.
+	chunkLines = 192
 	// maxTile bounds the weight rows of a task, and with them how long an abort
 	// waits.
 	maxTile = 64
@@ -45,8 +50,8 @@ func (t tile) each(f func(line, n int, y []float32)) {
 // tiles cuts n weight rows, each of count matrices, into tasks of [per] rows:
 // contiguous pieces that are as large as balance allows.
 func (b *Backend) tiles(n, count int) (tasks, per int) {
-	per = n * count / (16 * len(b.pool.workers)) / colTile * colTile
-	per = max(colTile, min(maxTile, per))
+	per = n * count / (16 * len(b.pool.workers)) / manyRows * manyRows
+	per = max(manyRows, min(maxTile, per))
 	return (n + per - 1) / per, per
 }
 
@@ -55,16 +60,18 @@ func (b *Backend) tiles(n, count int) (tasks, per int) {
 func (k *worker) products(buf *[]float32, w *weight, n0, n1 int, x mat, rows []int32) tile {
 	groups := (n1 - n0 + groupRows - 1) / groupRows
 	t := tile{grow(buf, groups*len(rows)*groupRows), len(rows), n0, n1}
-	for g := 0; g < groups; g += colTile / groupRows {
-		n := n0 + g*groupRows
-		part := min(colTile/groupRows, groups-g)
-		if len(rows) == 1 && part*groupRows <= w.Rows-n && w.readsInPlace(n) {
-			k.inPlace(t.y[g*groupRows:], w, n, part, x.row(rows[0], w.Cols))
-			continue
+	if len(rows) <= fewLines {
+		for g := range groups {
+			acc := k.few(w, n0+g*groupRows, x, rows)
+			kernel.Sum4(t.y[g*len(acc):][:len(acc)], acc)
 		}
+		return t
+	}
+	for g := 0; g < groups; g += manyRows / groupRows {
+		part := min(manyRows/groupRows, groups-g)
 		for c := 0; c < len(rows); c += chunkLines {
 			lines := rows[c:min(c+chunkLines, len(rows))]
-			acc := k.decoded(w, n, part, x, lines)
+			acc := k.many(w, n0+g*groupRows, part, x, lines)
 			for i := range part {
 				m := len(lines) * groupRows
 				kernel.Sum4(t.y[((g+i)*len(rows)+c)*groupRows:][:m], acc[i*m:][:m])
@@ -74,115 +81,128 @@ func (k *worker) products(buf *[]float32, w *weight, n0, n1 int, x mat, rows []i
 	return t
 }
 
-// decoded returns the partial sums of weight rows from n on, part groups of them,
-// by way of decoded blocks. Rows beyond the weight count as zeros.
-func (k *worker) decoded(w *weight, n, part int, x mat, lines []int32) []kernel.Sums {
-	acc := grow(&k.sums, part*len(lines)*groupRows)
+// few returns the partial sums of the group of weight rows that starts at n: as
+// stored where there is a kernel for that, the rest decoded.
+func (k *worker) few(w *weight, n int, x mat, lines []int32) []kernel.Sums {
+	acc := grow(&k.sums, len(lines)*groupRows)
 	clear(acc)
-	block := grow(&k.weights, colTile*kBlock)
+	cols, k0 := w.Cols, 0
+	if n+groupRows <= w.Rows {
+		k0 = k.inPlace(acc, w, n, x, lines)
+	}
+	if k0 < cols {
+		stride := (cols - k0 + kernel.Lanes - 1) / kernel.Lanes * kernel.Lanes
+		block := grow(&k.weights, groupRows*stride)
+		w.block(block, stride, n, k0, cols)
+		k.multiply(acc, block, stride, x, lines, cols, k0, cols)
+	}
+	return acc
+}
+
+// inPlace multiplies columns [0, k0) with a group of weight rows as stored and
+// returns k0, which is 0 where there is no kernel for them.
+func (k *worker) inPlace(acc []kernel.Sums, w *weight, n int, x mat, lines []int32) (k0 int) {
+	cols, step := w.Cols, kernel.Lanes
+	switch {
+	case w.DType == backend.F32 && w.plainFloats() != nil:
+	case w.DType == backend.BF16 && !w.scaled():
+	case w.DType == backend.F8E4M3 && len(lines) == 1 && w.scalesInGroups(n):
+		step = kernel.StepF8
+	default:
+		return 0
+	}
+	k0 = cols - cols%step
+	if k0 == 0 {
+		return 0
+	}
+	for i := 0; i < len(lines); i += kernel.MaxLines {
+		some := lines[i:min(i+kernel.MaxLines, len(lines))]
+		sums, in := acc[i*groupRows:][:len(some)*groupRows], k.columns(x, some, cols, 0, k0)
+		switch w.DType {
+		case backend.F32:
+			kernel.MulF32(sums, w.floats[n*cols:], cols, in)
+		case backend.BF16:
+			kernel.MulBF16(sums, w.Data[2*n*cols:], 2*cols, in)
+		default:
+			kernel.MulF8((*[groupRows]kernel.Sums)(sums), w.Data[n*cols:], cols, w.scalesFrom(n), in[0])
+		}
+	}
+	return k0
+}
+
+// scalesInGroups reports whether the scales can be read in place and the group of
+// rows from n on does not straddle two blocks of them.
+func (w *weight) scalesInGroups(n int) bool {
+	return !w.scaled() || w.scales != nil && (w.PerRow() || n%groupRows == 0)
+}
+
+// many returns the partial sums of groups of weight rows from n on, by way of
+// decoded blocks.
+func (k *worker) many(w *weight, n, groups int, x mat, lines []int32) []kernel.Sums {
+	each := len(lines) * groupRows
+	acc := grow(&k.sums, groups*each)
+	clear(acc)
+	block := grow(&k.weights, groups*groupRows*kBlock)
 	for k0 := 0; k0 < w.Cols; k0 += kBlock {
-		width := min(kBlock, w.Cols-k0)
-		whole := width &^ (kernel.Lanes - 1)
-		for i := range part * groupRows {
-			dst := block[i*kBlock:][:width]
-			if n+i < w.Rows {
-				w.decode(dst, n+i, k0)
-			} else {
-				clear(dst)
-			}
-			if whole < width {
-				clear(block[i*kBlock+width:][:whole+kernel.Lanes-width])
-			}
+		k1 := min(k0+kBlock, w.Cols)
+		for g := range groups {
+			w.block(block[g*groupRows*kBlock:], kBlock, n+g*groupRows, k0, k1)
 		}
 		for i := 0; i < len(lines); i += kernel.MaxLines {
 			some := lines[i:min(i+kernel.MaxLines, len(lines))]
-			for g := range part {
-				sums := acc[(g*len(lines)+i)*groupRows:][:len(some)*groupRows]
-				from := block[g*groupRows*kBlock:]
-				if whole > 0 {
-					kernel.MulF32(sums, from, kBlock, k.columns(x, some, w.Cols, k0, whole))
-				}
-				if whole < width {
-					kernel.MulF32(sums, from[whole:], kBlock, k.tail(x, some, w.Cols, k0+whole))
-				}
+			for g := range groups {
+				sums := acc[g*each+i*groupRows:][:len(some)*groupRows]
+				k.multiply(sums, block[g*groupRows*kBlock:], kBlock, x, some, w.Cols, k0, k1)
 			}
 		}
 	}
 	return acc
 }
 
+// block decodes columns [k0, k1) of a group of rows, stride apart, and pads them
+// with zeros to a multiple of Lanes. Rows beyond the weight are zeros too.
+func (w *weight) block(dst []float32, stride, n, k0, k1 int) {
+	width := k1 - k0
+	for i := range groupRows {
+		row := dst[i*stride : i*stride+(width+kernel.Lanes-1)/kernel.Lanes*kernel.Lanes]
+		clear(row[width:])
+		if n+i < w.Rows {
+			w.decode(row[:width], n+i, k0)
+		} else {
+			clear(row)
+		}
+	}
+}
+
+// multiply adds the products of a decoded group with columns [k0, k1) of lines.
+func (k *worker) multiply(acc []kernel.Sums, block []float32, stride int, x mat, lines []int32, cols, k0, k1 int) {
+	whole := (k1 - k0) &^ (kernel.Lanes - 1)
+	for i := 0; i < len(lines); i += kernel.MaxLines {
+		some := lines[i:min(i+kernel.MaxLines, len(lines))]
+		sums := acc[i*groupRows:][:len(some)*groupRows]
+		if whole > 0 {
+			kernel.MulF32(sums, block, stride, k.columns(x, some, cols, k0, whole))
+		}
+		if k0+whole < k1 {
+			kernel.MulF32(sums, block[whole:], stride, k.tail(x, some, cols, k0+whole))
+		}
+	}
+}
+
 // columns returns n columns from k0 on of some lines of x.
-func (k *worker) columns(x mat, lines []int32, width, k0, n int) [][]float32 {
+func (k *worker) columns(x mat, lines []int32, cols, k0, n int) [][]float32 {
 	for i, r := range lines {
-		k.lines[i] = x.row(r, width)[k0 : k0+n]
+		k.lines[i] = x.row(r, cols)[k0 : k0+n]
 	}
 	return k.lines[:len(lines)]
 }
 
 // tail returns the columns from k0 on, fewer than Lanes, padded with zeros.
-func (k *worker) tail(x mat, lines []int32, width, k0 int) [][]float32 {
+func (k *worker) tail(x mat, lines []int32, cols, k0 int) [][]float32 {
 	for i, r := range lines {
 		k.tails[i] = [kernel.Lanes]float32{}
-		copy(k.tails[i][:], x.row(r, width)[k0:])
+		copy(k.tails[i][:], x.row(r, cols)[k0:])
 		k.lines[i] = k.tails[i][:]
 	}
 	return k.lines[:len(lines)]
-}
-
-// readsInPlace reports whether there is a kernel for the weight as stored, and for
-// its scales: no group from row n on may straddle two blocks of them.
-func (w *weight) readsInPlace(n int) bool {
-	switch w.DType {
-	case backend.F32:
-		return w.plainFloats() != nil
-	case backend.BF16:
-		return !w.scaled()
-	case backend.F8E4M3:
-		return !w.scaled() || w.scales != nil && (w.PerRow() || n%groupRows == 0)
-	}
-	return false
-}
-
-// inPlace multiplies one line with weight rows as they are stored.
-func (k *worker) inPlace(y []float32, w *weight, n, groups int, x []float32) {
-	cols := w.Cols
-	step := kernel.Lanes
-	if w.DType == backend.F8E4M3 {
-		step = kernel.StepF8
-	}
-	whole := cols - cols%step
-	for g := range groups {
-		n := n + g*groupRows
-		acc := &k.quad
-		*acc = [groupRows]kernel.Sums{}
-		switch {
-		case whole == 0:
-		case w.DType == backend.F32:
-			k.lines[0] = x[:whole]
-			kernel.MulF32(acc[:], w.floats[n*cols:], cols, k.lines[:1])
-		case w.DType == backend.BF16:
-			kernel.MulBF16(acc, w.Data[2*n*cols:], 2*cols, x[:whole])
-		default:
-			kernel.MulF8(acc, w.Data[n*cols:], cols, w.scalesFrom(n), x[:whole])
-		}
-		if whole < cols {
-			k.inPlaceTail(acc, w, n, x, whole)
-		}
-		kernel.Sum4(y[g*groupRows:][:groupRows], acc[:])
-	}
-}
-
-// inPlaceTail multiplies the columns from k0 on, decoded and padded with zeros.
-func (k *worker) inPlaceTail(acc *[groupRows]kernel.Sums, w *weight, n int, x []float32, k0 int) {
-	const room = kernel.StepF8
-	width := (len(x) - k0 + kernel.Lanes - 1) / kernel.Lanes * kernel.Lanes
-	buf := grow(&k.weights, (groupRows+1)*room)
-	clear(buf)
-	for i := range groupRows {
-		w.decode(buf[i*room:][:len(x)-k0], n+i, k0)
-	}
-	last := buf[groupRows*room:][:width]
-	copy(last, x[k0:])
-	k.lines[0] = last
-	kernel.MulF32(acc[:], buf, room, k.lines[:1])
 }

@@ -123,6 +123,10 @@ func scale(x []float32, s float32) {
 func decode(dst []float32, src []byte, t backend.DType) {
 	switch t {
 	case backend.F32:
+		if f := floatsOf(src); f != nil {
+			copy(dst, f)
+			return
+		}
 		for i := range dst {
 			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
 		}

@@ -35,18 +35,27 @@ func MulF32(acc []Sums, w []float32, stride int, x [][]float32) {
 	}
 }
 
-// MulBF16 is MulF32 for one x row and weights as stored; stride is in bytes.
-func MulBF16(acc *[Rows]Sums, w []byte, stride int, x []float32) {
-	if !fast || len(x) == 0 {
+// MulBF16 is MulF32 for weights as stored; stride is in bytes.
+func MulBF16(acc []Sums, w []byte, stride int, x [][]float32) {
+	k := len(x[0])
+	if !fast || k == 0 {
 		mulBF16(acc, w, stride, x)
 		return
 	}
-	_ = w[(Rows-1)*stride+2*len(x)-1]
-	mulBF16x1(len(x), &w[0], stride, &x[0], &acc[0])
+	_, _ = acc[len(x)*Rows-1], w[(Rows-1)*stride+2*k-1]
+	switch len(x) {
+	case 1:
+		mulBF16x1(k, &w[0], stride, &x[0][0], &acc[0])
+	case 2:
+		mulBF16x2(k, &w[0], stride, &x[0][0], &x[1][:k][0], &acc[0])
+	default:
+		mulBF16x3(k, &w[0], stride, &x[0][0], &x[1][:k][0], &x[2][:k][0], &acc[0])
+	}
 }
 
-// MulF8 is MulBF16 for FP8 E4M3 with a scale every ScaleBlock elements; each
-// weight is rounded after scaling. The length of x is a multiple of StepF8.
+// MulF8 is MulBF16 for one row of x and FP8 E4M3 weights with a scale every
+// ScaleBlock elements; each weight is rounded after scaling. The length of x is a
+// multiple of StepF8.
 func MulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
 	if k := len(x); fast && k > 0 {
 		_, _ = w[(Rows-1)*stride+k-1], s.at(Rows-1, (k-1)/ScaleBlock)
@@ -102,6 +111,12 @@ func mulF32x3(k int, w *float32, stride int, x0, x1, x2 *float32, acc *Sums)
 
 //go:noescape
 func mulBF16x1(k int, w *byte, stride int, x *float32, acc *Sums)
+
+//go:noescape
+func mulBF16x2(k int, w *byte, stride int, x0, x1 *float32, acc *Sums)
+
+//go:noescape
+func mulBF16x3(k int, w *byte, stride int, x0, x1, x2 *float32, acc *Sums)
 
 // mulF8x1 and expandF8 say whether a NaN was among the codes; then their output
 // is not valid, and mulF8x1 has left acc alone.

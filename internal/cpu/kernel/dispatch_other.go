@@ -10,11 +10,12 @@ func Name() string { return "plain Go" }
 // x are equally long, a multiple of Lanes.
 func MulF32(acc []Sums, w []float32, stride int, x [][]float32) { mulF32(acc, w, stride, x) }
 
-// MulBF16 is MulF32 for one x row and weights as stored; stride is in bytes.
-func MulBF16(acc *[Rows]Sums, w []byte, stride int, x []float32) { mulBF16(acc, w, stride, x) }
+// MulBF16 is MulF32 for weights as stored; stride is in bytes.
+func MulBF16(acc []Sums, w []byte, stride int, x [][]float32) { mulBF16(acc, w, stride, x) }
 
-// MulF8 is MulBF16 for FP8 E4M3 with a scale every ScaleBlock elements; each
-// weight is rounded after scaling. The length of x is a multiple of StepF8.
+// MulF8 is MulBF16 for one row of x and FP8 E4M3 weights with a scale every
+// ScaleBlock elements; each weight is rounded after scaling. The length of x is a
+// multiple of StepF8.
 func MulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
 	mulF8(acc, w, stride, s, x)
 }

@@ -7,7 +7,7 @@ const Lanes = 8
 // Rows is how many weight rows a kernel multiplies at a time.
 const Rows = 4
 
-// MaxLines is how many activation rows [MulF32] takes at most: with Rows weight
+// MaxLines is how many activation rows a kernel takes at most: with Rows weight
 // rows, twelve accumulators hide the latency of the multiplier and leave registers
 // for the operands.
 const MaxLines = 3
@@ -45,14 +45,17 @@ func addProducts(s *Sums, w, x []float32) {
 }
 
 // mulBF16 is the plain Go twin of MulBF16.
-func mulBF16(acc *[Rows]Sums, w []byte, stride int, x []float32) {
-	var tile [Rows * ScaleBlock]float32
-	for k := 0; k < len(x); k += ScaleBlock {
-		width := min(ScaleBlock, len(x)-k)
-		for r := range Rows {
-			decodeBF16(tile[r*ScaleBlock:][:width], w[r*stride+2*k:])
+func mulBF16(acc []Sums, w []byte, stride int, x [][]float32) {
+	const block = 128
+	var row [block]float32
+	for r := range Rows {
+		for k := 0; k < len(x[0]); k += block {
+			width := min(block, len(x[0])-k)
+			decodeBF16(row[:width], w[r*stride+2*k:])
+			for i, line := range x {
+				addProducts(&acc[i*Rows+r], row[:], line[k:k+width])
+			}
 		}
-		mulF32(acc[:], tile[:], ScaleBlock, [][]float32{x[k : k+width]})
 	}
 }
 

@@ -209,6 +209,88 @@ done:
 	VZEROUPPER
 	RET
 
+#define BF16ROW2(W, A, B) \
+	VPMOVZXWD (W)(AX*1), Y15; \
+	VPSLLD $16, Y15, Y15; \
+	VFMADD231PS Y15, Y12, A; \
+	VFMADD231PS Y15, Y13, B
+
+// func mulBF16x2(k int, w *byte, stride int, x0, x1 *float32, acc *Sums)
+TEXT ·mulBF16x2(SB), NOSPLIT, $0-48
+	MOVQ k+0(FP), CX
+	ROWS(0)
+	MOVQ x0+24(FP), DI
+	MOVQ x1+32(FP), SI
+	MOVQ acc+40(FP), DX
+	LOAD4(0, Y0, Y1, Y2, Y3)
+	LOAD4(128, Y4, Y5, Y6, Y7)
+	SHLQ $1, CX
+	XORQ AX, AX
+	LEAQ (BX*4), R13 // the next four rows
+	PCALIGN $32
+
+loop:
+	PREFETCHT0 (R8)(R13*1)
+	PREFETCHT0 (R9)(R13*1)
+	PREFETCHT0 (R10)(R13*1)
+	PREFETCHT0 (R11)(R13*1)
+	VMOVUPS (DI)(AX*2), Y12
+	VMOVUPS (SI)(AX*2), Y13
+	BF16ROW2(R8, Y0, Y4)
+	BF16ROW2(R9, Y1, Y5)
+	BF16ROW2(R10, Y2, Y6)
+	BF16ROW2(R11, Y3, Y7)
+	ADDQ $16, R13
+	ADDQ $16, AX
+	CMPQ AX, CX
+	JLT  loop
+	STORE4(0, Y0, Y1, Y2, Y3)
+	STORE4(128, Y4, Y5, Y6, Y7)
+	VZEROUPPER
+	RET
+
+#define BF16ROW3(W, A, B, C) \
+	BF16ROW2(W, A, B); \
+	VFMADD231PS Y15, Y14, C
+
+// func mulBF16x3(k int, w *byte, stride int, x0, x1, x2 *float32, acc *Sums)
+TEXT ·mulBF16x3(SB), NOSPLIT, $0-56
+	MOVQ k+0(FP), CX
+	ROWS(0)
+	MOVQ x0+24(FP), DI
+	MOVQ x1+32(FP), SI
+	MOVQ x2+40(FP), R12
+	MOVQ acc+48(FP), DX
+	LOAD4(0, Y0, Y1, Y2, Y3)
+	LOAD4(128, Y4, Y5, Y6, Y7)
+	LOAD4(256, Y8, Y9, Y10, Y11)
+	SHLQ $1, CX
+	XORQ AX, AX
+	LEAQ (BX*4), R13 // the next four rows
+	PCALIGN $32
+
+loop:
+	PREFETCHT0 (R8)(R13*1)
+	PREFETCHT0 (R9)(R13*1)
+	PREFETCHT0 (R10)(R13*1)
+	PREFETCHT0 (R11)(R13*1)
+	VMOVUPS (DI)(AX*2), Y12
+	VMOVUPS (SI)(AX*2), Y13
+	VMOVUPS (R12)(AX*2), Y14
+	BF16ROW3(R8, Y0, Y4, Y8)
+	BF16ROW3(R9, Y1, Y5, Y9)
+	BF16ROW3(R10, Y2, Y6, Y10)
+	BF16ROW3(R11, Y3, Y7, Y11)
+	ADDQ $16, R13
+	ADDQ $16, AX
+	CMPQ AX, CX
+	JLT  loop
+	STORE4(0, Y0, Y1, Y2, Y3)
+	STORE4(128, Y4, Y5, Y6, Y7)
+	STORE4(256, Y8, Y9, Y10, Y11)
+	VZEROUPPER
+	RET
+
 // func sumsx4(n int, acc *Sums, out *float32)
 //
 // Four products at a time: their sums are transposed, so that sum j of all four

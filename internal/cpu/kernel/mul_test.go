@@ -120,20 +120,32 @@ func bf16s(r *rand.Rand, k, stride int) []byte {
 func TestMulBF16(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 1))
 	for _, k := range lengths {
-		for _, pad := range []int{0, 1} {
-			stride := 2*k + pad
-			w := readable(t, bf16s(r, k, stride))
-			x := readable(t, random(r, make([]float32, k)))
-			var acc, want [Rows]Sums
-			MulBF16(&acc, w, stride, x)
-			decoded := make([]float32, Rows*k)
-			for n := range Rows {
-				DecodeBF16(decoded[n*k:][:k], w[n*stride:])
-				within(t, fmt.Sprintf("k=%d row %d", k, n), acc[n], decoded[n*k:][:k], x)
-			}
-			MulF32(want[:], decoded, k, [][]float32{x})
-			if acc != want {
-				t.Fatalf("k=%d: sums %v, decoded %v", k, acc, want)
+		for lines := 1; lines <= MaxLines; lines++ {
+			for _, pad := range []int{0, 1} {
+				stride := 2*k + pad
+				w := readable(t, bf16s(r, k, stride))
+				x := make([][]float32, lines)
+				for i := range x {
+					x[i] = readable(t, random(r, make([]float32, k)))
+				}
+				acc, intact := banded(t, lines*Rows, pad, Sums{poisonFloat})
+				want := make([]Sums, lines*Rows)
+				for i := range acc {
+					random(r, acc[i][:])
+				}
+				copy(want, acc)
+				MulBF16(acc, w, stride, x)
+				intact()
+				decoded := make([]float32, Rows*k)
+				for n := range Rows {
+					DecodeBF16(decoded[n*k:][:k], w[n*stride:])
+				}
+				MulF32(want, decoded, k, x)
+				for i := range acc {
+					if acc[i] != want[i] {
+						t.Fatalf("k=%d, product %d of %d lines: sums %v, decoded %v", k, i, lines, acc[i], want[i])
+					}
+				}
 			}
 		}
 	}
