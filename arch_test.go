@@ -50,7 +50,7 @@ var libraries = []struct {
 }{
 	{"gonum.org/v1/gonum", "internal/oracle internal/bench/..."},
 	{"golang.org/x/sys/cpu", "internal/cpu/kernel"},
-	{"golang.org/x/sys", "internal/offheap"},
+	{"golang.org/x/sys", "internal/offheap examples/agent"},
 	{"golang.org/x/exp/mmap", "internal/checkpoint"},
 	{"github.com/google/go-cmp", ""},
 	{"pgregory.net/rapid", ""},

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// written returns what a screen of a width writes without a terminal.
+func written(t *testing.T, width int, f func(*screen)) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "out")
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	s := newScreen(file, width)
+	f(s)
+	s.close()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// However text comes in pieces, it is wrapped in the same way and within the width.
+func TestFlow(t *testing.T) {
+	const text = "The quick brown fox jumps over the lazy dog,\n  twice: 世界世界世界 and an-unbreakably-long-word-of-more-than-a-line.\n\nEnd."
+	const want = "  The quick brown fox\n  jumps over the lazy\n  dog,\n    twice: 世界世界\n世界 and\n"
+	whole := written(t, 22, func(s *screen) { s.flow(dim, margin, text) })
+	for _, piece := range []int{1, 2, 3, 7} {
+		got := written(t, 22, func(s *screen) {
+			r := []rune(text)
+			for len(r) > 0 {
+				n := min(piece, len(r))
+				s.flow(dim, margin, string(r[:n]))
+				r = r[n:]
+			}
+		})
+		if diff := cmp.Diff(whole, got); diff != "" {
+			t.Errorf("in pieces of %d: %s", piece, diff)
+		}
+	}
+	if !strings.HasPrefix(whole, want[:strings.Index(want, "    twice")]) {
+		t.Errorf("%q", whole)
+	}
+	for line := range strings.Lines(whole) {
+		if n := cells(strings.TrimSuffix(line, "\n")); n > 22 && !strings.Contains(line, "unbreakably") {
+			t.Errorf("%q has %d columns", line, n)
+		}
+	}
+	if strings.Join(strings.Fields(whole), " ") != strings.Join(strings.Fields(text), " ") {
+		t.Errorf("words got lost: %q", whole)
+	}
+	if unlimited := written(t, 0, func(s *screen) { s.flow(plain, margin, "a long line "+strings.Repeat("word ", 100)) }); strings.Count(unlimited, "\n") != 1 {
+		t.Errorf("a file is wrapped: %q", unlimited)
+	}
+}
+
+// Nothing that a file or a model says moves the cursor or sets a colour.
+func TestClean(t *testing.T) {
+	evil := "\x1b[2J\x1b]0;title\x07\r\b\u009b31m\u202e\u200b\x00\xffok"
+	got := written(t, 0, func(s *screen) {
+		s.flow(plain, "", evil)
+		s.line(red, evil)
+		s.excerpt(evil + "\n" + evil)
+	})
+	for _, r := range got {
+		if r < ' ' && r != '\n' || r == 0x9b || r == 0x202e || r == 0x200b || r == '\uFFFD' {
+			t.Errorf("%q comes through in %q", r, got)
+		}
+	}
+	if strings.Count(got, "ok") != 4 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"世界", 4, "世界"}, {"世界", 3, "世…"}, {"世界世", 4, "世…"}, {"abc", 0, ""}, {"a", 1, "a"}, {"ab", 1, "…"},
+	} {
+		if got := cut(test.text, test.width); got != test.want || cells(got) > test.width {
+			t.Errorf("%q to %d: %q, want %q", test.text, test.width, got, test.want)
+		}
+	}
+}
+
+func TestDiff(t *testing.T) {
+	show := func(list []diffLine) string {
+		var b strings.Builder
+		for _, l := range list {
+			if l.side == 0 {
+				b.WriteString("...\n")
+				continue
+			}
+			fmt.Fprintf(&b, "%c%s\n", l.side, l.text)
+		}
+		return b.String()
+	}
+	long := strings.Repeat("same\n", 10)
+	for _, test := range []struct{ before, after, want string }{
+		{"a\nb\nc\n", "a\nx\nc\n", " a\n-b\n+x\n c\n"},
+		{"a\n", "a\n", ""},
+		{"", "a\nb\n", "+a\n+b\n"},
+		{"a\nb\n", "", "-a\n-b\n"},
+		{"a\nb\nc\nd\n", "b\nc\nd\na\n", "-a\n b\n c\n d\n+a\n"},
+		{"x\n" + long + "y\n", "X\n" + long + "Y\n", "-x\n+X\n same\n same\n same\n...\n same\n same\n same\n-y\n+Y\n"},
+		{long + "a", long + "b", " same\n same\n same\n-a\n+b\n"},
+	} {
+		if got := show(diff(test.before, test.after)); got != test.want {
+			t.Errorf("%q, %q: %q, want %q", test.before, test.after, got, test.want)
+		}
+	}
+	// A text that is too large for the table is still complete.
+	before, after := strings.Repeat("a\nb\n", 2000), strings.Repeat("c\nd\n", 2000)
+	if got := show(diff(before, after)); strings.Count(got, "-") != 4000 || strings.Count(got, "+") != 4000 {
+		t.Error("lines got lost")
+	}
+}
+
+// Each seed stands for a task that fails its tests, laid out as it is.
+func TestLayOut(t *testing.T) {
+	task, dir, err := layOut(107)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	again, dir2, err := layOut(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir2)
+	if task.Name != again.Name || task.Name == "" || dir == dir2 {
+		t.Errorf("%q in %s, %q in %s", task.Name, dir, again.Name, dir2)
+	}
+	for name, text := range task.Files {
+		if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(data) != text {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
