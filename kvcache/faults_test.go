@@ -9,16 +9,19 @@ import (
 	"testing"
 )
 
-// plantedBugs are mistakes of one rule each, of the kinds that have leaked in
-// public engines. Each must make the named test fail, and nothing but the
-// mistake may do so. Files are relative to this package; in is the package of
-// the test.
-var plantedBugs = []struct {
+// bug is a mistake: old becomes new.
+type bug struct {
 	name     string
 	file     string
 	old, new string
 	in, test string
-}{
+}
+
+// plantedBugs are mistakes of one rule each, of the kinds that have leaked in
+// public engines. Each must make the named test fail, and nothing but the
+// mistake may do so. Files are relative to this package; in is the package of
+// the test.
+var plantedBugs = []bug{
 	// Pages of a step.
 	{"swapped page tables", "step.go",
 		"a.Pages[q*a.Stride+i] = r.page\n", "a.Pages[(len(feeds)-1-q)*a.Stride+i] = r.page\n",
@@ -237,30 +240,7 @@ func TestPlantedBugs(t *testing.T) {
 	for _, b := range plantedBugs {
 		t.Run(strings.ReplaceAll(b.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			path, err := filepath.Abs(b.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			source, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := strings.Count(string(source), b.old); n != 1 {
-				t.Fatalf("the bug no longer applies: %q stands %d times in %s", b.old, n, b.file)
-			}
-			dir := t.TempDir()
-			buggy, file := filepath.Join(dir, filepath.Base(path)), filepath.Join(dir, "overlay.json")
-			if err := os.WriteFile(buggy, []byte(strings.Replace(string(source), b.old, b.new, 1)), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: buggy}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, overlay, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			out, err := runTests(goTool, b.in, file, b.test)
+			out, err := runTests(goTool, b.in, plant(t, b), b.test)
 			if err == nil {
 				t.Fatalf("%s passes with the bug", b.test)
 			}
@@ -269,6 +249,35 @@ func TestPlantedBugs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// plant writes an overlay with the bug and returns its file.
+func plant(t *testing.T, b bug) string {
+	t.Helper()
+	path, err := filepath.Abs(b.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), b.old); n != 1 {
+		t.Fatalf("the bug no longer applies: %q stands %d times in %s", b.old, n, b.file)
+	}
+	dir := t.TempDir()
+	buggy, file := filepath.Join(dir, filepath.Base(path)), filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(buggy, []byte(strings.Replace(string(source), b.old, b.new, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: buggy}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, overlay, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // runTests runs tests of a package, by name.
