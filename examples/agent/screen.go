@@ -27,7 +27,8 @@ type screen struct {
 	blanks  int    // between what is written and the word
 	label   string // what the spinner says, "": nothing
 	since   time.Time
-	spinned bool // the spinner is on the cursor's line
+	spinned bool   // the spinner is on the cursor's line
+	cost    string // of the step whose results are being shown
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
@@ -151,6 +152,26 @@ func (s *screen) line(parts ...string) {
 		b.WriteString(s.paint(parts[i], text))
 	}
 	s.write(strings.TrimRight(b.String(), " ") + "\n")
+}
+
+// hanging is how much farther in a long line goes on.
+const hanging = "    "
+
+// long writes one line and goes on in the next one where it is too long.
+func (s *screen) long(indent, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fresh()
+	w, column := s.width(), 0
+	for _, r := range indent + expand(clean(text)) {
+		if n := cellsOf(r); w > 0 && column+n > w {
+			s.write("\n" + indent + hanging)
+			column = len(indent) + len(hanging)
+		}
+		s.write(string(r))
+		column += cellsOf(r)
+	}
+	s.write("\n")
 }
 
 // flow writes text that goes on, wrapped between words.

@@ -25,8 +25,14 @@ func (s *screen) title(template, dir, task string) {
 	s.line()
 }
 
-// event shows what happens in a run.
+// event shows what happens in a run: what the model thinks, the calls with their
+// results, and then what the step cost.
 func (s *screen) event(ev agent.Event) {
+	switch ev.(type) {
+	case agent.Step, agent.Result:
+	default:
+		s.endStep()
+	}
 	switch ev := ev.(type) {
 	case agent.ReasoningDelta:
 		s.busy("thinking")
@@ -41,16 +47,23 @@ func (s *screen) event(ev agent.Event) {
 		}
 	case agent.Step:
 		s.pause()
-		s.line(dim, fmt.Sprintf("%sstep %d: %d tokens, %.0f a second, %d%% of the prompt from cache", margin,
-			ev.Number, ev.Usage.Output, rate(ev.Usage.Output, ev.Elapsed), share(ev.Usage)))
+		s.cost = fmt.Sprintf("step %d: %d tokens, %.0f/s, %d%% of the prompt cached",
+			ev.Number, ev.Usage.Output, rate(ev.Usage.Output, ev.Elapsed), share(ev.Usage))
 		s.busy("running the tools")
 	case agent.Result:
 		s.result(ev)
 		s.busy("reading")
 	case agent.ContextLow:
-		s.note("The context is nearly used up: %d of %d tokens.", ev.Prompt, ev.Limit)
-	case agent.Done:
+		s.note("%sThe context is nearly used up: %d of %d tokens.", margin, ev.Prompt, ev.Limit)
+	}
+}
+
+// endStep says what the last step cost.
+func (s *screen) endStep() {
+	if s.cost != "" {
+		s.line(dim, margin+s.cost)
 		s.line()
+		s.cost = ""
 	}
 }
 
@@ -65,6 +78,7 @@ func (s *screen) pause() {
 func (s *screen) settle() {
 	s.busy("")
 	s.pause()
+	s.endStep()
 }
 
 func rate(tokens int, took time.Duration) float64 {
@@ -78,7 +92,7 @@ func (s *screen) result(r agent.Result) {
 	var arguments struct{ Path, Old, New string }
 	json.Unmarshal(r.Call.Arguments, &arguments) // of other tools: nothing
 	style := green
-	if r.Failed {
+	if r.Failed || r.Call.Name == "run_tests" && strings.Contains(r.Text, "FAIL") {
 		style = red
 	}
 	path := arguments.Path
@@ -103,6 +117,10 @@ func brief(r agent.Result) string {
 		if !r.Failed {
 			return fmt.Sprintf("%d lines", strings.Count(r.Text, "\n"))
 		}
+	case "edit_file":
+		if !r.Failed {
+			return r.Text
+		}
 	case "run_tests":
 		return fmt.Sprintf("%.1fs", r.Elapsed.Seconds())
 	}
@@ -117,7 +135,7 @@ func (s *screen) excerpt(text string) {
 			s.line(dim, fmt.Sprintf("%s  (%d more lines)", margin, len(list)-maxLines))
 			break
 		}
-		s.line(dim, margin+"  ", plain, l)
+		s.long(margin+"  ", l)
 	}
 }
 
@@ -148,8 +166,10 @@ func (s *screen) changes(before map[string]string, w *workspace.Workspace) error
 		if after[name] == before[name] {
 			continue
 		}
-		changed++
-		s.line(bold, "changed "+name)
+		if changed++; changed > 1 {
+			s.line()
+		}
+		s.line(bold, "changed ", plain, name)
 		s.diff(before[name], after[name])
 	}
 	if changed == 0 {
@@ -161,6 +181,7 @@ func (s *screen) changes(before map[string]string, w *workspace.Workspace) error
 // verdict says whether the tests pass.
 func (s *screen) verdict(passed bool) {
 	s.settle()
+	s.line()
 	if passed {
 		s.line(green+bold, "go test passes")
 	} else {
@@ -170,7 +191,7 @@ func (s *screen) verdict(passed bool) {
 
 // summary says what it took.
 func (s *screen) summary(steps int, u glm.Usage, took time.Duration) {
-	s.line(dim, fmt.Sprintf("%d steps, %d tokens, %d%% of %d prompt tokens from cache, %.1f s in all",
+	s.line(dim, fmt.Sprintf("%d steps, %d tokens, %d%% of %d prompt tokens cached, %.1f s in all",
 		steps, u.Output, share(u), u.Prompt, took.Seconds()))
 }
 
