@@ -84,7 +84,7 @@ func (c *Config) check(limit int) error {
 type Agent struct {
 	config   Config
 	session  *glm.Session
-	limit    int // prompt and reply together
+	limits   glm.Limits
 	tokens   *tokenizer.Tokenizer
 	renderer *chat.Renderer
 	declared *reply.Tools
@@ -120,9 +120,9 @@ func New(m *glm.Model, pool *glm.KVPool, c Config) (*Agent, error) {
 	case m.Tokenizer() == nil || m.Template() == "":
 		return nil, invalid("model", "has no tokenizer.json or no chat template")
 	}
-	a := &Agent{config: c, limit: pool.Limits().Context, tokens: m.Tokenizer()}
+	a := &Agent{config: c, limits: pool.Limits(), tokens: m.Tokenizer()}
 	a.config.Tools, a.config.System = slices.Clone(c.Tools), valid(c.System)
-	if err := a.config.check(a.limit); err != nil {
+	if err := a.config.check(a.limits.Context); err != nil {
 		return nil, err
 	}
 	template, err := chat.Named(m.Template())

@@ -323,6 +323,26 @@ func TestContextExceeded(t *testing.T) {
 	}
 }
 
+// A pool that cuts replies to what there is ends the run in the same way.
+func TestContextUsedUpByReply(t *testing.T) {
+	m, pool := openFixture(t, glm.PoolConfig{Tokens: 512, Context: 512, Admission: glm.Clamp})
+	id, _ := m.Tokenizer().ID("</think>")
+	never := &glm.Sampling{LogitBias: map[int32]float32{id: 100}} // says nothing else
+	a, err := New(m, pool, Config{Sampling: never, StepTokens: 2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	_, err = collect(a.Run(t.Context(), "Go."))
+	e, ok := errors.AsType[*glm.ContextError](err)
+	if !ok || e.Output != 2000 || e.Max != 512 || e.Limit != pool.Limits().Binding {
+		t.Errorf("%v", err)
+	}
+	if !a.Unfinished() {
+		t.Error("the cut reply became part of the conversation")
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	m, pool := openFixture(t, glm.PoolConfig{})
 	nameless, silent := shout(), shout()

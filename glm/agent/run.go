@@ -145,7 +145,7 @@ func (r *run) step() (*turn, error) {
 	case glm.FinishLength:
 		return nil, budget
 	case glm.FinishContext:
-		return nil, &glm.ContextError{Prompt: len(p.IDs), Output: most, Max: r.limit, Pool: r.limit}
+		return nil, &glm.ContextError{Prompt: len(p.IDs), Output: most, Max: r.limits.Context, Pool: r.limits.Pool, Limit: r.limits.Binding}
 	default:
 		return nil, fmt.Errorf("agent: the reply ended as %q", finish.Reason)
 	}
@@ -179,11 +179,12 @@ func (r *run) budget() (most int, over *BudgetError, err error) {
 
 // warn says once that the context is nearly used up.
 func (r *run) warn(prompt int) error {
-	if r.warned || 4*prompt < 3*r.limit && prompt+2*r.config.StepTokens <= r.limit {
+	limit := r.limits.Context
+	if r.warned || 4*prompt < 3*limit && prompt+2*r.config.StepTokens <= limit {
 		return nil
 	}
 	r.warned = true
-	return r.emit(ContextLow{Prompt: prompt, Limit: r.limit})
+	return r.emit(ContextLow{Prompt: prompt, Limit: limit})
 }
 
 // sample reads a reply from the session.
