@@ -42,9 +42,12 @@ func asking(s *screen, tools []agent.Tool) []agent.Tool {
 	return tools
 }
 
+// asks reports whether somebody can be asked.
+func (s *screen) asks() bool { return s.terminal && prepare(os.Stdin) }
+
 // ask asks on the terminal. Where nobody can answer, the answer is "".
 func (s *screen) ask(ctx context.Context, question string) (string, error) {
-	if !s.terminal || !prepare(os.Stdin) {
+	if !s.asks() {
 		return "", nil
 	}
 	s.mu.Lock()

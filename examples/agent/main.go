@@ -8,8 +8,9 @@
 // Running the tests of your own code is asked for, unless -yes says that it need
 // not be. Ctrl-C stops at once and leaves files whole; a second one kills.
 //
-// It exits with 0 if the tests pass in the end, 1 if not, 2 if it was called
-// wrongly and 130 if it was stopped.
+// It exits with 0 if the model came to an answer and, where it may run them without
+// asking, the tests pass; with 1 if not, 2 if it was called wrongly and 130 if it
+// was stopped.
 package main
 
 import (
@@ -103,6 +104,9 @@ func run(ctx context.Context, s *screen, o options) (passed bool, err error) {
 	config.Tools = w.Tools()
 	if !o.yes {
 		config.Tools = asking(s, config.Tools)
+		if !s.asks() {
+			s.note("Nobody can be asked here, so the tests will not be run; -yes allows it.")
+		}
 	}
 	a, err := agent.New(m, pool, config)
 	if err != nil {
