@@ -4,44 +4,37 @@ import (
 	"math"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
-// softmaxPart is softmax attention over some keys, not yet divided: the largest
-// score, the sum of exp(score - max) and the values weighted alike.
-type softmaxPart struct {
-	max, sum float32
-	out      []float32
-	p        [keyBlock]float32
+// parts are softmax attention of some heads over some keys, not yet divided: per
+// head the largest score, the sum of exp(score - max) and the values weighted
+// alike.
+type parts struct {
+	max, sum []float32
+	out      []float32 // [heads, width]
+	width    int
 }
 
-// block attends over at most keyBlock keys.
-func (s *softmaxPart) block(q []float32, keys, vals [][]float32, scale float32, width int) {
-	s.max = float32(math.Inf(-1))
-	for i, key := range keys {
-		s.p[i] = dot(q, key) * scale
-		if s.p[i] > s.max {
-			s.max = s.p[i]
+func (p *parts) reset(heads, width int) {
+	grow(&p.max, heads)
+	grow(&p.sum, heads)
+	clear(grow(&p.out, heads*width))
+	p.width = width
+}
+
+func (p *parts) head(i int) []float32 { return p.out[i*p.width : (i+1)*p.width] }
+
+// add combines a later block into p.
+func (p *parts) add(o *parts) {
+	for i := range p.max {
+		m := p.max[i]
+		if o.max[i] > m {
+			m = o.max[i]
 		}
-	}
-	s.sum = 0
-	clear(grow(&s.out, width))
-	for i, val := range vals {
-		p := exp(s.p[i] - s.max)
-		s.sum += p
-		axpy(p, val[:width], s.out)
-	}
-}
-
-// add combines a later block into s.
-func (s *softmaxPart) add(o *softmaxPart) {
-	m := s.max
-	if o.max > m {
-		m = o.max
-	}
-	a, c := exp(s.max-m), exp(o.max-m)
-	s.max, s.sum = m, float32(s.sum*a)+float32(o.sum*c)
-	for i, v := range o.out {
-		s.out[i] = float32(s.out[i]*a) + float32(v*c)
+		a, c := exp(p.max[i]-m), exp(o.max[i]-m)
+		p.max[i], p.sum[i] = m, float32(p.sum[i]*a)+float32(o.sum[i]*c)
+		kernel.Blend(p.head(i), a, o.head(i), c)
 	}
 }
 
@@ -74,35 +67,39 @@ type heads struct {
 	scale       float32
 }
 
-// attend computes the outputs of heads [first, last) of one row over its keys.
-// Each block of keys is gathered once for all of them.
+// attend computes the outputs of heads [first, last) of one row over its keys:
+// for each block of keys, first the scores of all heads, then the weighted values.
 func (b *Backend) attend(k *worker, r int32, list keyList, h heads) {
-	s, seq := b.step, b.step.Seq[r]
-	kWidth, vWidth := b.pages.spec.Planes[h.kPlane], b.pages.spec.Planes[h.vPlane]
 	n := h.last - h.first
-	accs := grow(&k.accs, n)
-	buf := grow(&k.keys, keyBlock*(kWidth+vWidth))
+	total, block := &k.total, &k.block
+	total.reset(n, h.outWidth)
 	for at := 0; at < list.n; at += keyBlock {
 		if b.pool.stopped() {
 			return
 		}
-		m := min(keyBlock, list.n-at)
-		keys, vals := grow(&k.keyRows, m), grow(&k.valRows, m)
-		for i := range m {
-			row := b.pages.read(s, seq, list.at(at+i), h.kPlane, buf[i*kWidth:])
-			keys[i], vals[i] = row[h.keyOff:h.keyOff+h.qWidth], row[h.keyOff:]
-			if h.vPlane != h.kPlane {
-				vals[i] = b.pages.read(s, seq, list.at(at+i), h.vPlane, buf[keyBlock*kWidth+i*vWidth:])[h.keyOff:]
-			}
+		part := block
+		if at == 0 {
+			part = total
 		}
+		part.reset(n, h.outWidth)
+		m := min(keyBlock, list.n-at)
+		keys, vals := b.keyRows(k, r, list, at, m, h)
+		scores := k.scoreBlock(keys, m, h)
+		padded := roundUp(m, lanes)
 		for i := range n {
-			q := h.q[(h.first+i)*h.qWidth : (h.first+i+1)*h.qWidth]
-			if at == 0 {
-				accs[i].block(q, keys, vals, h.scale, h.outWidth)
-				continue
+			s := scores[i*keyBlock:][:padded]
+			for j := m; j < padded; j++ {
+				s[j] = negInf
 			}
-			k.part.block(q, keys, vals, h.scale, h.outWidth)
-			accs[i].add(&k.part)
+			part.max[i], part.sum[i] = kernel.Softmax(s, h.scale)
+		}
+		for j := 0; j < m; {
+			rows, stride, run := vals.run(j, m)
+			kernel.Weigh(part.out, h.outWidth, scores[j:], keyBlock, n, rows, stride, run, h.outWidth)
+			j += run
+		}
+		if at > 0 {
+			total.add(block)
 		}
 	}
 	for i := range n {
@@ -112,11 +109,25 @@ func (b *Backend) attend(k *worker, r int32, list keyList, h heads) {
 			clear(out)
 			continue
 		}
-		inv := 1 / accs[i].sum
-		for j, v := range accs[i].out {
+		inv := 1 / total.sum[i]
+		for j, v := range total.head(i) {
 			out[j] = v * inv
 		}
 	}
+}
+
+// scoreBlock returns q·k of every head and of m keys, unscaled: [heads, keyBlock].
+func (k *worker) scoreBlock(keys planeRows, m int, h heads) []float32 {
+	n := h.last - h.first
+	scores := grow(&k.scores, n*keyBlock)
+	queries := mat{h.q[h.first*h.qWidth:], h.qWidth}
+	for j := 0; j < m; j += groupRows {
+		group, stride := keys.group(k, j, m)
+		for i, v := range k.small(group, stride, queries, n, h.qWidth) {
+			scores[i/groupRows*keyBlock+j+i%groupRows] = v
+		}
+	}
+	return scores
 }
 
 // headGroup is how many heads one attention task takes: enough to reuse a

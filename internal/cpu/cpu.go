@@ -27,7 +27,6 @@ type Backend struct {
 	groups      moe.Groups
 	scoreBudget int     // scoreBudget; tests lower it
 	rowOf       []int32 // row of each grouped slot
-	counting    []int32 // 0, 1, 2, ...
 	outLines    []int32 // lines of the logits that are computed
 	outRows     []int32 // and the rows they come from
 	blocks      []ffn   // experts with rows
@@ -133,14 +132,6 @@ func (b *Backend) NewPlan(rows, k int) (backend.Plan, error) {
 	}
 	b.plans = append(b.plans, plan{k, make([]int32, rows*k), make([]float32, rows*k)})
 	return backend.Plan(len(b.plans) - 1), nil
-}
-
-// firstLines lists lines [0, n).
-func (b *Backend) firstLines(n int) []int32 {
-	for i := len(b.counting); i < n; i++ {
-		b.counting = append(b.counting, int32(i))
-	}
-	return b.counting[:n]
 }
 
 func (b *Backend) mat(h backend.Buffer) mat                { return b.buffers[h].mat }

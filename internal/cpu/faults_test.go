@@ -10,7 +10,8 @@ import (
 )
 
 // plantedFaults are one-rule mistakes in this backend. Each must make the named
-// test of the suite fail, and nothing but the fault may do so.
+// test of the suite fail, and nothing but the fault may do so. Those of kernels
+// are in the plain Go twins, which the build tag purego selects.
 var plantedFaults = []struct {
 	name     string
 	file     string
@@ -38,11 +39,11 @@ var plantedFaults = []struct {
 	{"latent norm with the layer's eps", "mla.go",
 		"b.normRows(cq, cq, qNorm, op.LatentEps)", "b.normRows(cq, cq, qNorm, op.Eps)",
 		"MLAProject/LatentEps"},
-	{"ReLU left out of the index score", "index.go",
+	{"ReLU left out of the index score", "kernel/vector.go",
 		"if x < 0 {", "if false {",
 		"IndexSelect/ReLU"},
-	{"head weights clamped", "index.go",
-		"sum += float32(weight * x)", "sum += float32(max(weight, 0) * x)",
+	{"head weights clamped", "kernel/vector.go",
+		"sum[i] += float32(weight * x)", "sum[i] += float32(max(weight, 0) * x)",
 		"IndexSelect/NegativeHeadWeight"},
 	{"ties to the higher position", "index.go",
 		"const lowerWins = ^uint32(0)", "const lowerWins = 0",
@@ -69,7 +70,7 @@ var plantedFaults = []struct {
 		"vPlane: op.Plane, scale: op.Scale,", "vPlane: op.Plane, scale: op.Scale * 0.5,",
 		"MLAAttend/Scale"},
 	{"blocks combined without the maximum", "attend.go",
-		"a, c := exp(s.max-m), exp(o.max-m)", "a, c := float32(1), exp(o.max-m)",
+		"a, c := exp(p.max[i]-m), exp(o.max[i]-m)", "a, c := float32(1), exp(o.max[i]-m)",
 		"MLAAttend/Deep"},
 	{"scale rows by plain division", "weight.go",
 		"first := n / backend.ScaleBlock * w.Scales.Cols", "first := min(n/backend.ScaleBlock, max(w.Rows/backend.ScaleBlock-1, 0)) * w.Scales.Cols",
@@ -90,9 +91,9 @@ var plantedFaults = []struct {
 		"\t\tweights[i] *= scale\n", "\t\tif !renorm {\n\t\t\tweights[i] *= scale\n\t\t}\n",
 		"Route/NormaliseThenScale"},
 	{"expert outputs added backwards", "mlp.go",
-		"axpy(p.weights[slot], out.row(int32(slot), width), y)", "back := (2*int(r)+1)*p.k - 1 - slot\n\t\t\taxpy(p.weights[back], out.row(int32(back), width), y)",
+		"kernel.AddScaled(y, p.weights[slot], out.row(int32(slot), width))", "back := (2*int(r)+1)*p.k - 1 - slot\n\t\t\tkernel.AddScaled(y, p.weights[back], out.row(int32(back), width))",
 		"Experts/OrderOfSelection"},
-	{"the gate clamped from below too", "mlp.go",
+	{"the gate clamped from below too", "kernel/vector.go",
 		"if x > clamp {\n\t\t\t\tx = clamp\n\t\t\t}", "x = max(min(x, clamp), -clamp)",
 		"MLP/Clamp"},
 	{"a padding row written", "cpu.go",
@@ -105,7 +106,7 @@ var plantedFaults = []struct {
 		"kernel.Sum4(t.y[g*len(acc):][:len(acc)], acc)", "acc[0][0], acc[0][7] = acc[0][7], acc[0][0]\n\t\t\tkernel.Sum4(t.y[g*len(acc):][:len(acc)], acc)",
 		"Linear/Batch"},
 	{"a key block that depends on the batch", "attend.go",
-		"accs[i].add(&k.part)\n\t\t}\n\t}", "accs[i].add(&k.part)\n\t\t}\n\t\tif len(b.active) == 1 {\n\t\t\taccs[0].sum += 1e-6\n\t\t}\n\t}",
+		"total.add(block)\n\t\t}\n", "total.add(block)\n\t\t}\n\t\tif len(b.active) == 1 {\n\t\t\ttotal.sum[0] += 1e-6\n\t\t}\n",
 		"MLAAttend/Dense/odd/Batch"},
 	{"tags not looked at", "pages.go",
 		"if p.tags[s.Pages[i]] != s.PageTag[i] {", "if false {",
@@ -148,13 +149,15 @@ func TestPlantedFaults(t *testing.T) {
 		names = append(names, f.test)
 	}
 	// Without a fault, every named test exists and passes.
-	out, err := run(goTool, "", strings.Join(names, "\n"))
-	if err != nil {
-		t.Fatalf("the tests do not pass without faults: %v\n%s", err, out)
-	}
-	for _, name := range names {
-		if !strings.Contains(out, "--- PASS: "+full(name)+" (") {
-			t.Errorf("test %s does not exist", name)
+	for _, tags := range []string{"", "purego"} {
+		out, err := run(goTool, tags, "", strings.Join(names, "\n"))
+		if err != nil {
+			t.Fatalf("the tests do not pass without faults: %v\n%s", err, out)
+		}
+		for _, name := range names {
+			if !strings.Contains(out, "--- PASS: "+full(name)+" (") {
+				t.Errorf("test %s does not exist", name)
+			}
 		}
 	}
 	for _, f := range plantedFaults {
@@ -182,7 +185,11 @@ func TestPlantedFaults(t *testing.T) {
 			if err := os.WriteFile(file, overlay, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			out, err := run(goTool, file, f.test)
+			tags := ""
+			if strings.HasPrefix(f.file, "kernel/") {
+				tags = "purego"
+			}
+			out, err := run(goTool, tags, file, f.test)
 			if err == nil {
 				t.Fatalf("%s passes with the fault", f.test)
 			}
@@ -196,7 +203,7 @@ func TestPlantedFaults(t *testing.T) {
 func full(test string) string { return "TestBackend/one_thread/" + test }
 
 // run runs tests, one a line, of this package.
-func run(goTool, overlay, tests string) (string, error) {
+func run(goTool, tags, overlay, tests string) (string, error) {
 	// A pattern per level: alternatives at each, which over-selects when there
 	// are several tests and is exact for one.
 	levels := [][]string{{"TestBackend"}, {"one_thread"}}
@@ -212,7 +219,7 @@ func run(goTool, overlay, tests string) (string, error) {
 	for _, l := range levels {
 		pattern = append(pattern, "^("+strings.Join(l, "|")+")$")
 	}
-	args := []string{"test", "-vet=off", "-v", "-run", strings.Join(pattern, "/")}
+	args := []string{"test", "-vet=off", "-tags", tags, "-v", "-run", strings.Join(pattern, "/")}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
 func (b *Backend) runIndexProject(op *backend.IndexProject) {
@@ -106,23 +107,21 @@ func (b *Backend) selectRows(op *backend.IndexSelect, sel selection, rows []int3
 	})
 }
 
-// score writes the index scores of keys [t0, t1). The scale HeadDim^(-1/2) is
-// applied inside the ReLU, as published.
+// score writes the index scores of keys [t0, t1); t0 is a multiple of groupRows.
+// The scale HeadDim^(-1/2) is applied inside the ReLU, as published.
 func (b *Backend) score(k *worker, op *backend.IndexSelect, q, w []float32, r int32, t0, t1 int, scores []float32) {
 	d := op.HeadDim
 	s := float32(1 / math.Sqrt(float64(d)))
-	buf := grow(&k.keys, d)
-	for t := t0; t < t1; t++ {
-		key := b.pages.read(b.step, b.step.Seq[r], t, op.Plane, buf)
-		var sum float32
-		for h, weight := range w {
-			x := dot(q[h*d:(h+1)*d], key) * s
-			if x < 0 {
-				x = 0
-			}
-			sum += float32(weight * x)
-		}
-		scores[t] = sum
+	keys := planeRows{pages: b.pages, step: b.step, seq: b.step.Seq[r], plane: op.Plane, at: t0, width: d}
+	m := t1 - t0
+	if !keys.together() {
+		keys.gather(&k.keys, m)
+	}
+	for j := 0; j < m; j += groupRows {
+		group, stride := keys.group(k, j, m)
+		products := k.small(group, stride, mat{q, d}, op.Heads, d)
+		kernel.ReLUSum(k.four[:], products, w, s)
+		copy(scores[t0+j:t1], k.four[:])
 	}
 }
 

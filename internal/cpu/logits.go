@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
 var negInf = float32(math.Inf(-1))
@@ -16,7 +17,7 @@ func (b *Backend) runFinalNorm(op *backend.FinalNorm) {
 	b.pool.run(len(b.active), func(_ *worker, i int) {
 		r := b.active[i]
 		x := h.row(r, len(norm))
-		ok := finite(dot(x, x)) // if this overflows, the norm is a harmless zero
+		ok := finite(kernel.Dot(x, x)) // if this overflows, the norm is a harmless zero
 		rmsNorm(dst.row(r, len(norm)), x, norm, op.Eps)
 		for _, v := range dst.row(r, len(norm)) {
 			ok = ok && finite(v)

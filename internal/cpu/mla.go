@@ -93,12 +93,11 @@ func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
 	})
 
 	// o_h = W_uv[h] u_h
-	lines := b.firstLines(len(rows))
 	tasks, per := b.tiles(op.V, op.Heads)
 	b.pool.run(op.Heads*tasks, func(k *worker, task int) {
 		h, j0 := task/tasks, task%tasks*per
 		first := up.uv(h, 0)
-		t := k.products(&k.y, kvb, first+j0, first+min(j0+per, op.V), a.from(h*width), lines)
+		t := k.products(&k.y, kvb, first+j0, first+min(j0+per, op.V), a.from(h*width), k.firstLines(len(rows)))
 		t.each(func(line, n int, y []float32) {
 			copy(dst.row(rows[line], dst.stride)[h*op.V+n-first:], y)
 		})

@@ -4,27 +4,9 @@ import (
 	"math"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 	"github.com/cofferdam-ml/cofferdam/moe"
 )
-
-// swiglu writes silu(g) * u to g, with the published clamp: the gate from above
-// only, the other branch from both sides.
-func swiglu(g, u []float32, clamp float32) {
-	for i, x := range g {
-		y := u[i]
-		if clamp > 0 {
-			if x > clamp {
-				x = clamp
-			}
-			if y > clamp {
-				y = clamp
-			} else if y < -clamp {
-				y = -clamp
-			}
-		}
-		g[i] = float32(float64(x)/(1+math.Exp(-float64(x)))) * y
-	}
-}
 
 // ffn is one feed-forward block and the lines it works on: line i reads x row
 // in[i] and leaves its result in out line at[i].
@@ -58,7 +40,7 @@ func (b *Backend) runFFN(blocks []ffn, x, out mat, clamp float32, add bool) {
 		n1 := min(n0+per, inner)
 		gate := k.products(&k.y, f.gate, n0, n1, x, f.in)
 		up := k.products(&k.y2, f.up, n0, n1, x, f.in)
-		swiglu(gate.y, up.y, clamp)
+		kernel.SwiGLU(gate.y, up.y, clamp)
 		gate.each(func(line, n int, y []float32) {
 			copy(hidden.row(f.at[line], inner)[n:], y)
 		})
@@ -156,7 +138,7 @@ func (b *Backend) runExperts(op *backend.Experts) {
 				y[0] = float32(math.NaN())
 				continue
 			}
-			axpy(p.weights[slot], out.row(int32(slot), width), y)
+			kernel.AddScaled(y, p.weights[slot], out.row(int32(slot), width))
 		}
 	})
 }

@@ -4,16 +4,14 @@ import (
 	"math"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
 // rmsNorm writes weight * (x * (mean(x^2) + eps)^(-1/2)) to dst, which may be x.
 // Source: arXiv 1910.07467.
 func rmsNorm(dst, x, weight []float32, eps float32) {
-	mean := dot(x, x) / float32(len(x))
-	inv := float32(1 / math.Sqrt(float64(mean+eps)))
-	for i, v := range x {
-		dst[i] = weight[i] * (v * inv)
-	}
+	mean := kernel.Dot(x, x) / float32(len(x))
+	kernel.ScaleMul(dst, x, float32(1/math.Sqrt(float64(mean+eps))), weight)
 }
 
 // layerNorm normalises x in place to weight * (x - mean) / sqrt(var + eps) + bias.

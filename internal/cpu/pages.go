@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 	"github.com/cofferdam-ml/cofferdam/internal/offheap"
 )
 
@@ -118,15 +119,14 @@ func (p *pages) write(s *backend.Step, seq int32, pos, plane int, row []float32)
 	}
 }
 
-// read returns a row: the memory itself, or decoded into dst.
-func (p *pages) read(s *backend.Step, seq int32, pos, plane int, dst []float32) []float32 {
-	at := p.at(s, seq, pos, plane)
-	width := p.spec.Planes[plane]
+// read copies elements of a row, from off on, to dst.
+func (p *pages) read(dst []float32, s *backend.Step, seq int32, pos, plane, off int) {
+	at := p.at(s, seq, pos, plane) + off
 	if p.spec.Format == backend.KVF32 {
-		return p.floats[at : at+width : at+width]
+		copy(dst, p.floats[at:at+len(dst)])
+		return
 	}
-	decode(dst[:width], p.data[2*at:2*(at+width)], backend.BF16)
-	return dst[:width]
+	kernel.DecodeBF16(dst, p.data[2*at:2*(at+len(dst))])
 }
 
 // toBF16 rounds to nearest, ties to even; a NaN stays one.

@@ -24,17 +24,19 @@ type pool struct {
 
 // worker owns scratch that no other worker touches.
 type worker struct {
-	weights []float32     // a decoded block of weights
-	sums    []kernel.Sums // partial sums of its products
-	lines   [kernel.MaxLines][]float32
-	tails   [kernel.MaxLines][kernel.Lanes]float32
-	y, y2   []float32     // products
-	keys    []float32     // decoded or gathered key rows
-	part    softmaxPart   // one block of attention
-	accs    []softmaxPart // the blocks combined, one per head
-	rank    []uint64      // candidates of a top-k
-	keyRows [][]float32
-	valRows [][]float32
+	weights  []float32     // a decoded block of weights
+	sums     []kernel.Sums // partial sums of its products
+	lines    [kernel.MaxLines][]float32
+	tails    [kernel.MaxLines][lanes]float32
+	y, y2    []float32 // products
+	keys     []float32 // gathered key rows
+	vals     []float32 // gathered value rows
+	scores   []float32 // of one block of keys, by head
+	block    parts     // attention over it
+	total    parts     // and over all blocks so far
+	four     [groupRows]float32
+	rank     []uint64 // candidates of a top-k
+	counting []int32  // 0, 1, 2, ...
 }
 
 func newPool(threads int) *pool {
@@ -96,6 +98,14 @@ func (p *pool) fail(err error) {
 // stopped says that no further tile should start.
 func (p *pool) stopped() bool {
 	return p.abort != nil && p.abort.Load() || p.fault.Load() != nil
+}
+
+// firstLines lists lines [0, n).
+func (w *worker) firstLines(n int) []int32 {
+	for i := len(w.counting); i < n; i++ {
+		w.counting = append(w.counting, int32(i))
+	}
+	return w.counting[:n]
 }
 
 func (p *pool) close() {

@@ -91,7 +91,7 @@ func (k *worker) few(w *weight, n int, x mat, lines []int32) []kernel.Sums {
 		k0 = k.inPlace(acc, w, n, x, lines)
 	}
 	if k0 < cols {
-		stride := (cols - k0 + kernel.Lanes - 1) / kernel.Lanes * kernel.Lanes
+		stride := roundUp(cols-k0, lanes)
 		block := grow(&k.weights, groupRows*stride)
 		w.block(block, stride, n, k0, cols)
 		k.multiply(acc, block, stride, x, lines, cols, k0, cols)
@@ -102,7 +102,7 @@ func (k *worker) few(w *weight, n int, x mat, lines []int32) []kernel.Sums {
 // inPlace multiplies columns [0, k0) with a group of weight rows as stored and
 // returns k0, which is 0 where there is no kernel for them.
 func (k *worker) inPlace(acc []kernel.Sums, w *weight, n int, x mat, lines []int32) (k0 int) {
-	cols, step := w.Cols, kernel.Lanes
+	cols, step := w.Cols, lanes
 	switch {
 	case w.DType == backend.F32 && w.plainFloats() != nil:
 	case w.DType == backend.BF16 && !w.scaled():
@@ -164,7 +164,7 @@ func (k *worker) many(w *weight, n, groups int, x mat, lines []int32) []kernel.S
 func (w *weight) block(dst []float32, stride, n, k0, k1 int) {
 	width := k1 - k0
 	for i := range groupRows {
-		row := dst[i*stride : i*stride+(width+kernel.Lanes-1)/kernel.Lanes*kernel.Lanes]
+		row := dst[i*stride:][:roundUp(width, lanes)]
 		clear(row[width:])
 		if n+i < w.Rows {
 			w.decode(row[:width], n+i, k0)
@@ -176,7 +176,7 @@ func (w *weight) block(dst []float32, stride, n, k0, k1 int) {
 
 // multiply adds the products of a decoded group with columns [k0, k1) of lines.
 func (k *worker) multiply(acc []kernel.Sums, block []float32, stride int, x mat, lines []int32, cols, k0, k1 int) {
-	whole := (k1 - k0) &^ (kernel.Lanes - 1)
+	whole := (k1 - k0) &^ (lanes - 1)
 	for i := 0; i < len(lines); i += kernel.MaxLines {
 		some := lines[i:min(i+kernel.MaxLines, len(lines))]
 		sums := acc[i*groupRows:][:len(some)*groupRows]
@@ -187,6 +187,17 @@ func (k *worker) multiply(acc []kernel.Sums, block []float32, stride int, x mat,
 			kernel.MulF32(sums, block[whole:], stride, k.tail(x, some, cols, k0+whole))
 		}
 	}
+}
+
+// small returns the products of one decoded group with the first lines of x:
+// [lines, groupRows]. They are valid until the next call.
+func (k *worker) small(block []float32, stride int, x mat, lines, cols int) []float32 {
+	acc := grow(&k.sums, lines*groupRows)
+	clear(acc)
+	k.multiply(acc, block, stride, x, k.firstLines(lines), cols, 0, cols)
+	y := grow(&k.y, lines*groupRows)
+	kernel.Sum4(y, acc)
+	return y
 }
 
 // columns returns n columns from k0 on of some lines of x.
@@ -200,7 +211,7 @@ func (k *worker) columns(x mat, lines []int32, cols, k0, n int) [][]float32 {
 // tail returns the columns from k0 on, fewer than Lanes, padded with zeros.
 func (k *worker) tail(x mat, lines []int32, cols, k0 int) [][]float32 {
 	for i, r := range lines {
-		k.tails[i] = [kernel.Lanes]float32{}
+		k.tails[i] = [lanes]float32{}
 		copy(k.tails[i][:], x.row(r, cols)[k0:])
 		k.lines[i] = k.tails[i][:]
 	}

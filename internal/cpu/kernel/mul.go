@@ -75,7 +75,6 @@ func mulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
 // sum4 is the plain Go twin of Sum4.
 func sum4(out []float32, acc []Sums) {
 	for i := range acc {
-		a := &acc[i]
-		out[i] = ((((((a[0] + a[1]) + a[2]) + a[3]) + a[4]) + a[5]) + a[6]) + a[7]
+		out[i] = ordered(&acc[i])
 	}
 }
