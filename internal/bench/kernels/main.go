@@ -1,0 +1,121 @@
+// Command kernels measures the CPU backend's products on synthetic weights.
+//
+// Each case runs the backend's own Linear operation, threads and all, over
+// matrices that together exceed the caches, and prints the time of one product,
+// the weight bytes and arithmetic it stands for, and their share of what the
+// memory gave when it was only read, in the same run and on the same kind of
+// pages. Times are the best and the median of the repetitions.
+//
+//	go run ./internal/bench/kernels -secs 1 -json kernels.json
+//
+// Measured results are in RESULT.md beside this file.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
+)
+
+// result is one line of the report.
+type result struct {
+	Name      string
+	Threads   int
+	Bytes     float64 // read from memory by one product
+	Flops     float64
+	Best      float64 // seconds
+	Median    float64
+	Reps      int
+	GFlops    float64 // by the median
+	GBytes    float64
+	Bandwidth float64 // share of the reading case before it; 0 where memory does not bind
+}
+
+var (
+	secs    = flag.Float64("secs", 0.5, "seconds per case")
+	only    = flag.String("only", "", "run only the cases whose name contains this")
+	threads = flag.Int("threads", runtime.GOMAXPROCS(0), "threads")
+	out     = flag.String("json", "", "write the results to this file")
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("kernels: ")
+	flag.Parse()
+	fmt.Printf("%s, %s/%s, %d threads, kernels: %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, *threads, kernel.Name())
+	results, err := run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if *out != "" {
+		data, err := json.MarshalIndent(results, "", "\t")
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := os.WriteFile(*out, append(data, '\n'), 0o644); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+func run() (results []result, err error) {
+	p, err := newProducts(*threads)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	for _, shape := range [][2]int{{2048, 2048}, {6144, 2048}, {2048, 6144}} {
+		for _, f := range formats {
+			for _, rows := range []int{1, 2, 4, 8, 32, 512} {
+				name := fmt.Sprintf("%-4s %dx%d rows %d", f.name, shape[0], shape[1], rows)
+				if !strings.Contains(name, *only) {
+					continue
+				}
+				var read float64
+				if rows <= 8 { // in alternation with the product it is to be compared to
+					read = p.readBandwidth()
+				}
+				r, err := p.measure(name, f, shape[0], shape[1], rows)
+				if err != nil {
+					return nil, err
+				}
+				if read > 0 {
+					r.Bandwidth = r.Bytes / r.Median / read
+				}
+				print(r)
+				results = append(results, r)
+			}
+		}
+	}
+	return results, nil
+}
+
+func print(r result) {
+	fmt.Printf("%-28s %9.1f us, median %9.1f: %6.1f GFLOP/s %5.1f GB/s", r.Name, r.Best*1e6, r.Median*1e6, r.GFlops, r.GBytes)
+	if r.Bandwidth > 0 {
+		fmt.Printf(" (%.0f %% of reading)", 100*r.Bandwidth)
+	}
+	fmt.Printf(", best %.1f GFLOP/s, %d times\n", r.Flops/r.Best/1e9, r.Reps)
+}
+
+// repeat times f until the time is spent and returns the best, the median and how
+// often it ran.
+func repeat(f func()) (best, median float64, reps int) {
+	f()
+	var times []float64
+	for start := time.Now(); len(times) < 5 || time.Since(start).Seconds() < *secs; {
+		t := time.Now()
+		f()
+		times = append(times, time.Since(t).Seconds())
+	}
+	slices.Sort(times)
+	return times[0], times[len(times)/2], len(times)
+}

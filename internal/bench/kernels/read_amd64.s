@@ -1,0 +1,26 @@
+#include "textflag.h"
+
+// func readAVX(p *byte, n int) float32
+TEXT ·readAVX(SB), NOSPLIT, $0-20
+	MOVQ p+0(FP), SI
+	MOVQ n+8(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	PCALIGN $32
+
+loop:
+	VXORPS (SI), Y0, Y0
+	VXORPS 32(SI), Y1, Y1
+	VXORPS 64(SI), Y2, Y2
+	VXORPS 96(SI), Y3, Y3
+	ADDQ $128, SI
+	SUBQ $128, CX
+	JG   loop
+	VXORPS Y1, Y0, Y0
+	VXORPS Y3, Y2, Y2
+	VXORPS Y2, Y0, Y0
+	VMOVSS X0, ret+16(FP)
+	VZEROUPPER
+	RET
