@@ -101,7 +101,7 @@ func compile(schema json.RawMessage) (*tool, *SchemaError) {
 	c := &compiler{known: map[string]*shape{}, seen: map[string]bool{}}
 	d := json.NewDecoder(bytes.NewReader(schema))
 	d.UseNumber()
-	if err := d.Decode(&c.root); err != nil || d.More() {
+	if err := d.Decode(&c.root); err != nil || !json.Valid(schema) { // More takes a stray bracket for an end
 		return nil, &SchemaError{Want: "a JSON object", Have: "no JSON"}
 	}
 	root, ok := c.root.(map[string]any)

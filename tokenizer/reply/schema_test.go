@@ -119,6 +119,7 @@ func TestSchemaErrors(t *testing.T) {
 		{[]Tool{{Name: "a"}, {Name: "a"}}, "reply: tool 1: name: want a new name, have that of an earlier tool"},
 		{[]Tool{{Name: "a"}, {"b", []byte(`{"type":`)}}, "reply: tool 1: parameters: want a JSON object, have no JSON"},
 		{[]Tool{{"b", []byte(`{} {}`)}}, "reply: tool 0: parameters: want a JSON object, have no JSON"},
+		{[]Tool{{"b", []byte(`{}}`)}}, "reply: tool 0: parameters: want a JSON object, have no JSON"},
 		{[]Tool{{"b", []byte(`[1]`)}}, "reply: tool 0: parameters: want a JSON object, have an array"},
 		{[]Tool{{"b", []byte(`"x"`)}}, "reply: tool 0: parameters: want a JSON object, have a string"},
 		{[]Tool{{"b", []byte(`{"allOf":[{"properties":3}]}`)}}, "reply: tool 0: /allOf/0/properties: want an object, have a number"},
