@@ -250,7 +250,12 @@ def _draw(rng, all_shapes, cases, held, count, bugs, files, docs):
     for _ in range(files):
         noun = names.noun(rng, held)
         picked, variables = rng.sample(all_shapes, count), set()
-        per_file.append((noun, [_function(rng, s, noun if rng.random() < 0.7 else names.noun(rng, held), held, docs, taken, variables) for s in picked]))
+        nouns = [noun]  # one of every function's own: a name says at its end which function it is
+        while len(nouns) < count:
+            other = names.noun(rng, held)
+            nouns += [other] if other not in nouns else []
+        rng.shuffle(nouns)
+        per_file.append((noun, [_function(rng, s, n, held, docs, taken, variables) for s, n in zip(picked, nouns)]))
     if len({n for n, _ in per_file}) < files:
         return None
     pool = [fn for _, fns in per_file for fn in fns]
