@@ -331,6 +331,7 @@ func (s *searcher) landmarks(before *state, e event, fx effects) {
 type encoder struct {
 	n         naming
 	best, buf []byte
+	more      func([]byte, *naming) []byte // what else belongs to the state
 }
 
 func (x *encoder) canonical(s *state) []byte {
@@ -369,7 +370,11 @@ func (x *encoder) permute(s *state, looks []string, at int) {
 	n := &x.n
 	if at == len(n.leases) {
 		x.nameAll(s)
-		if x.buf = s.encode(x.buf[:0], n); len(x.best) == 0 || bytes.Compare(x.buf, x.best) < 0 {
+		x.buf = s.encode(x.buf[:0], n)
+		if x.more != nil {
+			x.buf = x.more(x.buf, n)
+		}
+		if len(x.best) == 0 || bytes.Compare(x.buf, x.best) < 0 {
 			x.best = append(x.best[:0], x.buf...)
 		}
 		return
