@@ -29,7 +29,7 @@ func FuzzSchema(f *testing.F) {
 			}
 			return
 		}
-		if len(bytes.TrimSpace(schema)) > 0 && !json.Valid(schema) {
+		if len(bytes.Trim(schema, " \t\r\n")) > 0 && !json.Valid(schema) {
 			t.Fatalf("%q was taken for a schema", schema)
 		}
 		p, err := New(vocabulary(), tools, nil)

@@ -95,7 +95,7 @@ type compiler struct {
 // compile reads the parameters of a tool.
 func compile(schema json.RawMessage) (*tool, *SchemaError) {
 	t := &tool{params: map[string]*shape{}, extra: anything} // no schema says nothing
-	if text := bytes.TrimSpace(schema); len(text) == 0 || string(text) == "null" {
+	if text := bytes.Trim(schema, " \t\r\n"); len(text) == 0 || string(text) == "null" {
 		return t, nil
 	}
 	c := &compiler{known: map[string]*shape{}, seen: map[string]bool{}}
