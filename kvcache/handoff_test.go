@@ -248,7 +248,7 @@ func TestPairChecksIdentity(t *testing.T) {
 // The founding incident, scaled: a prompt between the two pools' limits. Both
 // sides serve the smaller limit, so it is refused before any work.
 func TestFoundingIncident(t *testing.T) {
-	pre, dec, _, decStore := pair(t, 17, 40, func(c *Config) { c.Context, c.AllowSmallerPool = 256, true })
+	pre, dec, preStore, decStore := pair(t, 17, 40, func(c *Config) { c.Context, c.AllowSmallerPool = 256, true })
 	for _, p := range []*Pool{pre, dec} {
 		if lim := p.Limits(); lim.Context != 68 {
 			t.Fatalf("limits %+v", lim)
@@ -260,7 +260,7 @@ func TestFoundingIncident(t *testing.T) {
 	// Soak the decode pool with another tenant's rows.
 	s := session(t, dec, "donor")
 	for i := range 3 {
-		l := admitted(t, s, tokens(1000*i, 60), 4)
+		l := admitted(t, s, tokens(1000*(i+1), 60), 4) // tokens that the victim does not say
 		prefill(t, dec, decStore, l)
 		l.End(CauseStop, nil)
 	}
@@ -270,7 +270,31 @@ func TestFoundingIncident(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d: %v", n, err)
 			}
-			l.End(CauseCancelled, nil)
+			ticket, err := l.Ticket()
+			if err != nil {
+				t.Fatal(err)
+			}
+			from := accepted(t, pre, preStore, "victim", ticket, l.known)
+			m, err := from.Send(dec, 7)
+			from.End(CauseStop, nil)
+			if err := errors.Join(err, l.Commit(m)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := dec.Begin([]Entry{{l, n, []int32{7}}})
+			if err != nil || len(s.Refused()) > 0 {
+				t.Fatal(err, s.Refused())
+			}
+			read := 0
+			err = decStore.run(s.Arrays(), func(_, pos int, r row) error {
+				if read++; r.pos != uint64(pos) || pos < n && r.token != uint64(pos) {
+					return fmt.Errorf("a row of token %d", r.token)
+				}
+				return nil
+			})
+			if out := s.Complete(results(s)); err != nil || read != n+1 || out[0] != nil {
+				t.Fatalf("%d: read %d rows: %v, %v", n, read, err, out)
+			}
+			l.End(CauseLength, nil)
 			continue
 		}
 		var e *ContextError

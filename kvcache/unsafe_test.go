@@ -4,7 +4,7 @@ package kvcache
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/cofferdam-ml/cofferdam/kvcache/internal/guard"
@@ -31,8 +31,10 @@ func without(t *testing.T, off map[string]bool) {
 }
 
 // matrix runs a scenario under every combination of guards. The scenario
-// reports whether a foreign row was read.
-func matrix(t *testing.T, guards []string, scenario func(t *testing.T) (leaked bool, stopped error)) {
+// reports whether a foreign row was read. alone says by which error each guard
+// stops the leak when it is the only one; nil: the rows that were read were
+// nobody's.
+func matrix(t *testing.T, guards []string, alone map[string]error, scenario func(t *testing.T) (leaked bool, stopped error)) {
 	for mask := range 1 << len(guards) {
 		off := map[string]bool{}
 		label := "on:"
@@ -47,12 +49,23 @@ func matrix(t *testing.T, guards []string, scenario func(t *testing.T) (leaked b
 			if want := mask == 0; leaked != want {
 				t.Errorf("leaked %v, want %v; stopped by: %v", leaked, want, stopped)
 			}
+			for i, g := range guards {
+				if mask == 1<<i && !errors.Is(stopped, alone[g]) {
+					t.Errorf("stopped by: %v, want %v", stopped, alone[g])
+				}
+			}
 		})
 	}
 }
 
 func TestFoundingIncidentMatrix(t *testing.T) {
-	matrix(t, []string{"ADMIT", "TERM", "HAND", "MARK", "SCRUB"}, incident)
+	matrix(t, []string{"ADMIT", "TERM", "HAND", "MARK", "SCRUB"}, map[string]error{
+		"ADMIT": ErrContextExceedsPool, // before anything is reserved
+		"TERM":  ErrContextExceedsPool, // on the other side, and it stays
+		"HAND":  ErrHandoff,
+		"MARK":  ErrUnwritten,
+		"SCRUB": nil,
+	}, incident)
 }
 
 // incident sends a prompt that fits the decode pool and not the prefill pool.
@@ -141,8 +154,15 @@ func prefillSide(t *testing.T, pre *Pool, store *tagStore, dec *Pool, ticket Tic
 }
 
 func TestLateWriteMatrix(t *testing.T) {
-	matrix(t, []string{"QUIET", "GEN", "SUM"}, lateWrite)
+	matrix(t, []string{"QUIET", "GEN", "SUM"}, map[string]error{
+		"QUIET": errElsewhere,
+		"GEN":   ErrStalePage,
+		"SUM":   ErrHandoff,
+	}, lateWrite)
 }
+
+// errElsewhere: the late write went to a page that had not gone to anybody else.
+var errElsewhere = errors.New("the page is still quarantined")
 
 // lateWrite lets a cancelled hand-off's last write arrive when its page, if it
 // was freed at once, is another request's.
@@ -177,6 +197,9 @@ func lateWrite(t *testing.T) (leaked bool, stopped error) {
 		b.Quiesced()
 	}()
 	late := dec.receive(ticketA, ticketA.pages[0], 4, page)
+	if !slices.ContainsFunc(ticketB.pages, func(r ref) bool { return r.page == ticketA.pages[0].page }) {
+		late = errors.Join(late, errElsewhere)
+	}
 	if err := b.Commit(m); err != nil {
 		return false, err
 	}
@@ -194,5 +217,5 @@ func lateWrite(t *testing.T) (leaked bool, stopped error) {
 		}
 		return nil
 	})
-	return leaked, errors.Join(err, late, fmt.Errorf("A had page %d, B has %v", ticketA.pages[0].page, ticketB.pages))
+	return leaked, errors.Join(err, late)
 }
