@@ -1,60 +1,58 @@
 package cpu
 
 import (
-	"sync"
+	"errors"
+	"runtime"
 	"sync/atomic"
 
+	"github.com/cofferdam-ml/cofferdam/internal/backend"
 	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
 // pool runs phases of work on a fixed number of workers, the caller being one.
+//
+// A phase is a number of tasks, claimed one by one. Nobody waits for a worker
+// that has claimed nothing: on a busy host, where a thread may not get a core for
+// milliseconds, the others do its share. Who finds nothing to do spins for about
+// as long as the gap between two phases, then sleeps.
 type pool struct {
 	workers []*worker
-	wake    []chan struct{} // one per worker but the first
-	done    sync.WaitGroup
+	helpers []*helper // one per worker but the first
 
-	next  atomic.Int64
-	tasks int64
+	// phase holds the phase's number in its upper half and the tasks not yet
+	// claimed in its lower half. A claim is one step, so a worker that comes late
+	// cannot take a task of a phase that it does not know, and a claimed task
+	// keeps its phase from ending and the fields below as they are.
+	phase atomic.Uint64
+	tasks int
 	fn    func(w *worker, task int)
 	op    string // the operation that runs, for errors
 	abort *atomic.Bool
 
-	fault atomic.Pointer[error]
+	left   atomic.Int64  // tasks of the phase that have not ended
+	asleep atomic.Bool   // the caller waits for ended
+	ended  chan struct{} // the last task ended
+	closed atomic.Bool
+	fault  atomic.Pointer[error]
 }
 
-// worker owns scratch that no other worker touches.
-type worker struct {
-	weights  []float32     // a decoded block of weights
-	sums     []kernel.Sums // partial sums of its products
-	lines    [kernel.MaxLines][]float32
-	tails    [kernel.MaxLines][lanes]float32
-	y, y2    []float32 // products
-	keys     []float32 // gathered key rows
-	vals     []float32 // gathered value rows
-	scores   []float32 // of one block of keys, by head
-	block    parts     // attention over it
-	total    parts     // and over all blocks so far
-	four     [groupRows]float32
-	rank     []uint64 // candidates of a top-k
-	counting []int32  // 0, 1, 2, ...
+// helper is how a worker other than the caller is woken.
+type helper struct {
+	asleep atomic.Bool
+	wake   chan struct{}
 }
 
 func newPool(threads int) *pool {
-	p := &pool{}
+	p := &pool{ended: make(chan struct{}, 1)}
 	for i := range threads {
 		w := &worker{}
 		p.workers = append(p.workers, w)
 		if i == 0 {
 			continue
 		}
-		wake := make(chan struct{}, 1)
-		p.wake = append(p.wake, wake)
-		go func() {
-			for range wake {
-				p.drain(w)
-				p.done.Done()
-			}
-		}()
+		h := &helper{wake: make(chan struct{}, 1)}
+		p.helpers = append(p.helpers, h)
+		go p.help(w, h)
 	}
 	return p
 }
@@ -65,27 +63,108 @@ func (p *pool) run(tasks int, fn func(w *worker, task int)) {
 	if tasks <= 0 {
 		return
 	}
-	p.tasks, p.fn = int64(tasks), fn
-	p.next.Store(0)
-	helpers := min(len(p.wake), tasks-1)
-	p.done.Add(helpers)
-	for _, wake := range p.wake[:helpers] {
-		wake <- struct{}{}
+	p.tasks, p.fn = tasks, fn
+	p.left.Store(int64(tasks))
+	number := p.phase.Load()>>32 + 1
+	p.phase.Store(number<<32 | uint64(tasks))
+	if tasks > 1 {
+		for _, h := range p.helpers {
+			h.rouse()
+		}
 	}
 	p.drain(p.workers[0])
-	p.done.Wait()
+	if spin(func() bool { return p.left.Load() == 0 }) {
+		return
+	}
+	p.asleep.Store(true)
+	if p.left.Load() > 0 || !p.asleep.CompareAndSwap(true, false) {
+		<-p.ended
+	}
 }
 
-func (p *pool) drain(w *worker) {
-	p.fail(guard(p.op, func() {
-		for !p.stopped() {
-			t := p.next.Add(1) - 1
-			if t >= p.tasks {
-				return
-			}
-			p.fn(w, int(t))
+// help is the life of a worker other than the caller.
+func (p *pool) help(w *worker, h *helper) {
+	waiting := func() bool { return uint32(p.phase.Load()) > 0 || p.closed.Load() }
+	for !p.closed.Load() {
+		p.drain(w)
+		if spin(waiting) {
+			continue
 		}
-	}))
+		h.asleep.Store(true)
+		if waiting() && h.asleep.CompareAndSwap(true, false) {
+			continue
+		}
+		<-h.wake
+	}
+}
+
+// rouse wakes a worker that sleeps.
+func (h *helper) rouse() {
+	if h.asleep.CompareAndSwap(true, false) {
+		h.wake <- struct{}{}
+	}
+}
+
+// drain works until no task is left to claim. After an abort or a fault, tasks
+// are claimed but not run.
+func (p *pool) drain(w *worker) {
+	for {
+		running := false
+		err := guard("", func() {
+			for task, ok := p.claim(); ok; task, ok = p.claim() {
+				running = true
+				if !p.stopped() {
+					p.fn(w, task)
+				}
+				running = false
+				p.end()
+			}
+		})
+		if !running {
+			return
+		}
+		if fault := (*backend.FaultError)(nil); errors.As(err, &fault) {
+			fault.Op = p.op
+		}
+		p.fail(err)
+		p.end()
+	}
+}
+
+// claim takes a task that nobody has taken.
+func (p *pool) claim() (task int, ok bool) {
+	for {
+		w := p.phase.Load()
+		left := int(uint32(w))
+		if left == 0 {
+			return 0, false
+		}
+		if p.phase.CompareAndSwap(w, w-1) {
+			return p.tasks - left, true
+		}
+	}
+}
+
+// end notes that a claimed task is done with.
+func (p *pool) end() {
+	if p.left.Add(-1) == 0 && p.asleep.CompareAndSwap(true, false) {
+		p.ended <- struct{}{}
+	}
+}
+
+// spin waits for a condition for some 20 microseconds, giving way to other
+// goroutines, and reports whether it came about.
+func spin(done func() bool) bool {
+	for i := range 64 {
+		if done() {
+			return true
+		}
+		if i%8 == 7 {
+			runtime.Gosched()
+		}
+		kernel.Pause(8)
+	}
+	return done()
 }
 
 // fail notes an error; the first one stays and stops the step.
@@ -100,26 +179,9 @@ func (p *pool) stopped() bool {
 	return p.abort != nil && p.abort.Load() || p.fault.Load() != nil
 }
 
-// firstLines lists lines [0, n).
-func (w *worker) firstLines(n int) []int32 {
-	for i := len(w.counting); i < n; i++ {
-		w.counting = append(w.counting, int32(i))
-	}
-	return w.counting[:n]
-}
-
 func (p *pool) close() {
-	for _, c := range p.wake {
-		close(c)
+	p.closed.Store(true)
+	for _, h := range p.helpers {
+		h.rouse()
 	}
-	p.wake = nil
-}
-
-// grow returns s with length n, reallocating when it is too short.
-func grow[T any](s *[]T, n int) []T {
-	if cap(*s) < n {
-		*s = make([]T, n)
-	}
-	*s = (*s)[:n]
-	return *s
 }
