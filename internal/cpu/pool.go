@@ -33,6 +33,7 @@ type pool struct {
 	asleep atomic.Bool   // the caller waits for ended
 	ended  chan struct{} // the last task ended
 	closed atomic.Bool
+	spins  bool // there is a processor for each worker
 	fault  atomic.Pointer[error]
 }
 
@@ -43,7 +44,7 @@ type helper struct {
 }
 
 func newPool(threads int) *pool {
-	p := &pool{ended: make(chan struct{}, 1)}
+	p := &pool{ended: make(chan struct{}, 1), spins: threads <= runtime.GOMAXPROCS(0)}
 	for i := range threads {
 		w := &worker{}
 		p.workers = append(p.workers, w)
@@ -67,13 +68,11 @@ func (p *pool) run(tasks int, fn func(w *worker, task int)) {
 	p.left.Store(int64(tasks))
 	number := p.phase.Load()>>32 + 1
 	p.phase.Store(number<<32 | uint64(tasks))
-	if tasks > 1 {
-		for _, h := range p.helpers {
-			h.rouse()
-		}
+	for _, h := range p.helpers[:min(len(p.helpers), tasks-1)] {
+		h.rouse()
 	}
 	p.drain(p.workers[0])
-	if spin(func() bool { return p.left.Load() == 0 }) {
+	if p.spin(func() bool { return p.left.Load() == 0 }) {
 		return
 	}
 	p.asleep.Store(true)
@@ -87,7 +86,7 @@ func (p *pool) help(w *worker, h *helper) {
 	waiting := func() bool { return uint32(p.phase.Load()) > 0 || p.closed.Load() }
 	for !p.closed.Load() {
 		p.drain(w)
-		if spin(waiting) {
+		if p.spin(waiting) {
 			continue
 		}
 		h.asleep.Store(true)
@@ -154,10 +153,13 @@ func (p *pool) end() {
 
 // spin waits for a condition for some 20 microseconds, giving way to other
 // goroutines, and reports whether it came about.
-func spin(done func() bool) bool {
+func (p *pool) spin(done func() bool) bool {
 	for i := range 64 {
 		if done() {
 			return true
+		}
+		if !p.spins {
+			return false
 		}
 		if i%8 == 7 {
 			runtime.Gosched()
