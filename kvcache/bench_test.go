@@ -95,3 +95,21 @@ func BenchmarkHitMillion(b *testing.B) {
 		l.End(CauseStop, nil)
 	}
 }
+
+// Small requests, one after another, in a pool full of other people's resting
+// pages: each admission evicts, each page is scrubbed before it is leased.
+func BenchmarkRequests(b *testing.B) {
+	p, s := bigPool(b)
+	other := session(b, p, "b")
+	for i := range 2 {
+		fillUp(b, p, other, tokens(i*1_000_000, 1_000_000)).End(CauseStop, nil)
+	}
+	prompt := tokens(0, 256)
+	i := int32(0)
+	for b.Loop() {
+		prompt[0] = i
+		i++
+		fillUp(b, p, s, prompt).End(CauseStop, nil)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+}

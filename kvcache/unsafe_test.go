@@ -121,7 +121,7 @@ func incident(t *testing.T) (leaked bool, stopped error) {
 // length goes on as a prompt of one token, unless the refusal is terminal.
 func prefillSide(t *testing.T, pre *Pool, store *tagStore, dec *Pool, ticket Ticket, prompt []int32) (Manifest, error) {
 	s := session(t, pre, "victim")
-	l, err := s.Accept(t.Context(), ticket, prompt)
+	_, err := s.Accept(t.Context(), ticket, prompt)
 	if err == nil {
 		return Manifest{}, errors.New("the prefill pool took a prompt above its limit")
 	}
@@ -135,7 +135,7 @@ func prefillSide(t *testing.T, pre *Pool, store *tagStore, dec *Pool, ticket Tic
 	}
 	c := pre.core.lease(fx.id)
 	c.prompt, c.limit = 1, 2
-	l = &Lease{pool: pre, session: s, id: fx.id, known: prompt[:1], prompt: 1, ticket: ticket}
+	l := &Lease{pool: pre, session: s, id: fx.id, known: prompt[:1], prompt: 1, ticket: ticket}
 	pre.leases[fx.id.request] = l
 	if _, err := pre.apply(admit{fx.id, prompt[:1]}); err != nil {
 		t.Fatal(err)
