@@ -191,7 +191,7 @@ func (s *screen) flow(style, indent, text string) {
 			s.column, s.blanks = 0, 0
 		case unicode.IsSpace(r):
 			s.flush()
-			s.blanks++
+			s.blanks += len(expand(string(r)))
 		default:
 			s.word += string(r)
 		}

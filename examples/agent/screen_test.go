@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +124,28 @@ func TestDiff(t *testing.T) {
 	} {
 		if got := show(diff(test.before, test.after)); got != test.want {
 			t.Errorf("%q, %q: %q, want %q", test.before, test.after, got, test.want)
+		}
+	}
+	// What is neither new nor old is the other text.
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var texts [2][]string
+		for i := range texts {
+			for range random.IntN(12) {
+				texts[i] = append(texts[i], string(rune('a'+random.IntN(4))))
+			}
+		}
+		var before, after []string
+		for _, l := range middle(texts[0], texts[1]) {
+			if l.side != '+' {
+				before = append(before, l.text)
+			}
+			if l.side != '-' {
+				after = append(after, l.text)
+			}
+		}
+		if !slices.Equal(before, texts[0]) || !slices.Equal(after, texts[1]) {
+			t.Errorf("the difference of %q and %q is of %q and %q", texts[0], texts[1], before, after)
 		}
 	}
 	// A text that is too large for the table is still complete.
