@@ -217,16 +217,24 @@ func TestCancelDuringTools(t *testing.T) {
 	count := func(s string) { mu.Lock(); defer mu.Unlock(); counts[s]++ }
 	quick := Func("quick", "", func(context.Context, struct{}) (string, error) { count("quick"); return "quick", nil })
 	quick.Alone = true
+	deaf := Func("deaf", "", func(context.Context, struct{}) (string, error) { // ends well after the context has ended
+		<-ctx.Done()
+		time.Sleep(20 * time.Millisecond)
+		count("deaf")
+		return "deaf", nil
+	})
+	first := true
 	slow := Func("slow", "", func(ctx context.Context, _ struct{}) (string, error) {
 		count("slow")
-		if counts["slow"] == 1 {
+		if first {
+			first = false
 			cancel()
 			<-ctx.Done()
 			return "", ctx.Err()
 		}
 		return "slow", nil
 	})
-	a, s := scripted(t, Config{Tools: []Tool{quick, slow}}, asks(wire("quick"), wire("slow")), says("Done."))
+	a, s := scripted(t, Config{Tools: []Tool{quick, slow, deaf}}, asks(wire("quick"), wire("slow"), wire("deaf")), says("Done."))
 	_, err := collect(a.Run(ctx, "Go."))
 	if !errors.Is(err, glm.ErrCanceled) || !errors.Is(err, context.Canceled) || !a.Unfinished() {
 		t.Fatalf("%v, unfinished %v", err, a.Unfinished())
@@ -235,13 +243,13 @@ func TestCancelDuringTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]int{"quick": 1, "slow": 2}; !cmp.Equal(counts, want) {
+	if want := map[string]int{"quick": 1, "slow": 2, "deaf": 1}; !cmp.Equal(counts, want) {
 		t.Errorf("calls %v, want %v", counts, want)
 	}
 	if r := of[Result](events); len(r) != 1 || r[0].Text != "slow" {
 		t.Errorf("results of Continue %+v", r)
 	}
-	if !contains(s.prompts[1], ids(s.model, "<tool_response>quick</tool_response><tool_response>slow</tool_response>")) {
+	if !contains(s.prompts[1], ids(s.model, "<tool_response>quick</tool_response><tool_response>slow</tool_response><tool_response>deaf</tool_response>")) {
 		t.Error("a result got lost")
 	}
 }

@@ -16,6 +16,7 @@ import (
 // outcome is how a due call ended.
 type outcome struct {
 	Result
+	at  int   // among the due calls
 	err error // the context's: there is no result
 }
 
@@ -34,20 +35,24 @@ func (r *run) answer() error {
 	for _, group := range r.groups(calls) {
 		done := make(chan outcome, len(group))
 		for _, i := range group {
-			go func() { done <- r.outcome(calls[i].Call) }()
+			go func() {
+				o := r.outcome(calls[i].Call)
+				o.at = i
+				done <- o
+			}()
 		}
 		for range group {
 			o := <-done
-			if o.err == nil && failed == nil {
+			if o.err == nil { // also after another was cancelled: what was done is not done again
 				o.Text = valid(o.Text)
-				o.err = r.record(o.Call.Index, o.Text)
+				o.err = r.record(o.at, o.Text)
 			}
 			if o.err != nil {
 				failed = cmp.Or(failed, o.err)
 				r.cancel()
 				continue
 			}
-			results[o.Call.Index] = &o
+			results[o.at] = &o
 			for ; emitted < len(results) && results[emitted] != nil; emitted++ {
 				if calls[emitted].given {
 					continue
