@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cofferdam-ml/cofferdam/glm"
 )
@@ -26,6 +27,7 @@ type answer struct {
 	tokens []glm.Token
 	finish glm.Finish
 	err    error
+	gaps   []time.Duration // between tokens
 }
 
 // ids makes a request of n ids that are no canary, and out ids of output.
@@ -62,6 +64,7 @@ func (r *runner) sampling() *glm.Sampling {
 // have come after each, and leaves the stream with false.
 func hear(stream iter.Seq2[glm.Event, error], stop func(tokens int) bool) (a answer) {
 	var text strings.Builder
+	var last time.Time
 	defer func() { a.text = text.String() }()
 	for ev, err := range stream {
 		switch ev := ev.(type) {
@@ -73,6 +76,11 @@ func hear(stream iter.Seq2[glm.Event, error], stop func(tokens int) bool) (a ans
 			text.WriteString(ev.Text)
 		case glm.Token:
 			a.tokens = append(a.tokens, ev)
+			if now := time.Now(); last.IsZero() {
+				last = now
+			} else {
+				a.gaps, last = append(a.gaps, now.Sub(last)), now
+			}
 			if stop != nil && !stop(len(a.tokens)) {
 				return a
 			}

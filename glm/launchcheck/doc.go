@@ -33,9 +33,9 @@
 //
 // # What it costs
 //
-// Some 6,000 rows, most of them in prompts, and pools of at most 16 pages: a
-// second on a small model, half an hour on one that computes three rows in a
-// second.
+// Some 6,000 rows, most of them in prompts, and pools of some 16 pages: half an
+// hour on a model that computes three rows in a second. A fast one is asked for
+// longer answers, and takes a second or two.
 //
 // # Caveats
 //

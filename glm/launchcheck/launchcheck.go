@@ -56,7 +56,9 @@ type runner struct {
 	canary  map[int32]bool
 	asks    []ask // of the victims
 	long    []ask // likewise, with output of more than a page
+	gift    []ask // of the donor, as long as those
 	fatal   bool  // nothing further can be checked
+	door    time.Duration
 
 	mu  sync.Mutex
 	now Check

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/cofferdam-ml/cofferdam/glm"
 )
@@ -14,7 +15,11 @@ const (
 	enough   = 4  // of them must be left once the victims have been heard
 
 	shortOut = 6
-	longOut  = 40
+
+	// The output of the long answers: more than a page, and of a fast model so
+	// much that two of them meet whichever the machine serves first.
+	longOut, longest = 40, 400
+	longTime         = 100 * time.Millisecond
 )
 
 // learn finds the vocabulary, picks the canaries, and asks for every victim's
@@ -44,12 +49,7 @@ func (r *runner) learn() {
 			r.asks = append(r.asks, r.ids(n, shortOut))
 		}
 	}
-	for range 2 {
-		if n := r.page - 2; n+longOut <= r.context {
-			r.long = append(r.long, r.ids(n, longOut))
-		}
-	}
-	if len(r.asks) < 4 || len(r.long) < 2 {
+	if len(r.asks) < 4 || r.page-2+longOut > r.context {
 		r.fatal = true
 		r.doubt("a context of %d is too short to check on pages of %d", r.context, r.page)
 		return
@@ -58,8 +58,9 @@ func (r *runner) learn() {
 		r.fatal = true
 		return
 	}
-	// What a victim says on its own is no sign of a leak.
-	for _, a := range slices.Concat(r.asks, r.long) {
+	// What a victim says on its own is no sign of a leak. Of the long answers, of
+	// which a small vocabulary leaves little over, the hunt itself looks at that.
+	for _, a := range r.asks {
 		for _, t := range a.want.tokens {
 			delete(r.canary, t.ID)
 		}
@@ -68,8 +69,25 @@ func (r *runner) learn() {
 	if len(r.canary) < enough {
 		r.fatal = true
 		r.doubt("the victims say all but %d of the canaries on their own", len(r.canary))
+		return
+	}
+	out := min(max(int(longTime/r.pace()), longOut), longest, r.context-r.page)
+	r.long = []ask{r.ids(r.page-2, out), r.ids(r.page-2, out)}
+	r.gift = []ask{r.donation(r.page-2, out)}
+	if r.answers(); r.doubted() {
+		r.fatal = true
 	}
 	r.seen("%d prompts, %d canaries, %d ids that end a reply", len(r.asks)+len(r.long), len(r.canary), len(r.bans))
+}
+
+// pace is the time that a token takes, of half of those that were heard.
+func (r *runner) pace() time.Duration {
+	var gaps []time.Duration
+	for _, a := range r.asks {
+		gaps = append(gaps, a.want.gaps...)
+	}
+	slices.Sort(gaps)
+	return max(gaps[len(gaps)/2], time.Microsecond)
 }
 
 // answers hears every victim alone; from the start when an id had to be banned,
@@ -77,7 +95,7 @@ func (r *runner) learn() {
 func (r *runner) answers() {
 	for again := true; again && r.ctx.Err() == nil && !r.doubted(); {
 		again = false
-		for _, list := range [][]ask{r.asks, r.long} {
+		for _, list := range [][]ask{r.asks, r.long, r.gift} {
 			for i := range list {
 				again = again || r.fresh(&list[i])
 			}

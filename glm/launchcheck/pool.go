@@ -107,7 +107,7 @@ func (r *runner) balance(p *pool) {
 	}
 	for request, n := range p.ends {
 		if n != 1 {
-			r.doubt("request %d has %s", request, plural(n, "terminal cause"))
+			r.doubt("request %d has %s", request, plural(n, "terminal cause", "terminal causes"))
 		}
 	}
 	// What was requeued is computed again, but never less often than once.

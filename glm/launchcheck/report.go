@@ -57,14 +57,14 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 			fmt.Fprintf(&b, "\nDOUBT %s, %s: %s", c.Group, c.Name, d)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d checks, %d generations, %d rows computed in %v: %s\n", len(r.Checks), asked, r.Rows, r.Elapsed.Round(time.Millisecond), plural(r.doubts(), "doubt"))
+	fmt.Fprintf(&b, "\n%d checks, %d generations, %d rows computed in %v: %s\n", len(r.Checks), asked, r.Rows, r.Elapsed.Round(time.Millisecond), plural(r.doubts(), "doubt", "doubts"))
 	n, err := io.WriteString(w, b.String())
 	return int64(n), err
 }
 
-func plural(n int, what string) string {
+func plural(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -40,14 +40,16 @@ func (r *runner) soak() {
 		if i%2 == 0 {
 			r.donate(p, r.donation(min(4*r.page, r.context)-3, 2))
 		}
-		before := p.Stats().Resting
-		r.judge(p, "after the donor", a, r.generate(r.ctx, p, fmt.Sprint("victim ", i), a, nil), 0)
-		if p.Stats().Resting <= before {
+		if need := (a.prompt + a.r.MaxTokens + r.page - 1) / r.page; need > r.rest(p).Free {
 			evicted++
 		}
+		r.judge(p, "after the donor", a, r.generate(r.ctx, p, fmt.Sprint("victim ", i), a, nil), 0)
+	}
+	if evicted == 0 {
+		r.doubt("nobody had to take a page that rested: nothing was seen")
 	}
 	r.settle(p)
-	r.seen("%d victims, each a tenant; the donor's pages gave way %d times", len(r.asks), evicted)
+	r.seen("%d victims, each a tenant; %d had to take pages that rested", len(r.asks), evicted)
 }
 
 // sideBySide answers all victims and the donor at once.
@@ -56,6 +58,7 @@ func (r *runner) sideBySide() {
 	if p == nil {
 		return
 	}
+	r.door = atTheDoor
 	r.together(p, r.asks, []ask{r.donation(r.page+5, shortOut), r.donation(r.page+9, shortOut), r.donation(5, 2*shortOut)})
 	r.settle(p)
 	r.seen("%d victims and 3 requests of the donor in one pool", len(r.asks))
@@ -65,7 +68,6 @@ func (r *runner) sideBySide() {
 // first to be admitted keeps the pool locked until the others stand at its
 // door, so that they meet however fast the model is.
 func (r *runner) together(p *pool, asks, donations []ask) {
-	const atTheDoor = 3 * time.Millisecond // more than a mutex lets waiters wait in vain
 	type part struct {
 		s     *glm.Session
 		a     ask
@@ -91,7 +93,7 @@ func (r *runner) together(p *pool, asks, donations []ask) {
 	about.Add(len(parts))
 	p.first = func() {
 		about.Wait()
-		time.Sleep(atTheDoor)
+		time.Sleep(r.door)
 	}
 	for _, part := range parts {
 		done.Go(func() {
