@@ -4,8 +4,8 @@ package kvcache
 
 import "testing"
 
-// The drill tells of every guard that is off.
-func TestDrillSeesEachGuardOff(t *testing.T) {
+// The drill tells of every guard that is off. TestGuardMatrices runs this.
+func TestDrillMatrix(t *testing.T) {
 	for _, guard := range []string{"ADMIT", "TERM", "HAND", "MARK", "SCRUB", "QUIET", "GEN", "SUM"} {
 		t.Run(guard, func(t *testing.T) {
 			without(t, map[string]bool{guard: true})
