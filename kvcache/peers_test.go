@@ -287,9 +287,6 @@ func (w *peers) check() error {
 						return &breach{"LEAK", fmt.Sprintf("request %d may read %v at %d, its own is %v", l.request, have, pos, legal(l, pos))}
 					}
 				}
-				if n := l.computed + l.reused + l.received; !l.requeued && n != l.valid {
-					return &breach{"LOUD", fmt.Sprintf("request %d: %d tokens accounted, the mark stands at %d", l.request, n, l.valid)}
-				}
 			}
 			if l.step != 0 && !slices.Equal(w.snaps[i][slot].table, l.table[:min(int(l.pinned[byStep]), len(l.table))]) {
 				return &breach{"BIND", fmt.Sprintf("request %d: the table of a step in flight changed", l.request)}
@@ -314,7 +311,8 @@ func (w *peers) check() error {
 	return nil
 }
 
-// trace checks what a single state does not show.
+// trace checks what a single state does not show, or what its encoding leaves
+// out.
 func (w *peers) trace(before *peers, m move) error {
 	for i, c := range w.cores {
 		was := before.cores[i]
@@ -324,6 +322,9 @@ func (w *peers) trace(before *peers, m move) error {
 			}
 			a, b := &was.s.leases[slot], &c.s.leases[slot]
 			same := a.phase != phaseVacant && a.request == b.request
+			if n := b.computed + b.reused + b.received; b.phase == phaseLive && !b.requeued && n != b.valid {
+				return &breach{"LOUD", fmt.Sprintf("request %d: %d tokens accounted, the mark stands at %d", b.request, n, b.valid)}
+			}
 			if same && a.cause != CauseNone && b.cause != a.cause {
 				return &breach{"TERM", fmt.Sprintf("request %d: %v became %v", a.request, a.cause, b.cause)}
 			}

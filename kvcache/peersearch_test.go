@@ -502,7 +502,6 @@ func TestPeersSeeABrokenWorld(t *testing.T) {
 	}{
 		{"LEAK", func(w *peers) { w.at(0, w.cores[0].s.leases[from].table[1], 2).token++ }},
 		{"LEAK", func(w *peers) { w.at(0, w.cores[0].s.leases[from].table[0], 0).scope++ }},
-		{"LOUD", func(w *peers) { w.cores[0].s.leases[from].computed-- }},
 		{"DIRTY", func(w *peers) { w.cells[1][w.cores[1].s.free.head*peerPageSize+1] = junkCell }},
 		{"QUIET", func(w *peers) { w.engine.from = slices.Clone(w.engine.from); w.engine.from[0].gen++ }},
 		{"BIND", func(w *peers) { *w = *computing; w.snaps[0][from].table = w.snaps[0][from].table[:1] }},
@@ -520,8 +519,9 @@ func TestPeersSeeABrokenWorld(t *testing.T) {
 	}{
 		{"TERM", func(w *peers) { w.cores[1].s.leases[0].cause = CauseStop }},
 		{"LOUD", func(w *peers) { w.cores[1].s.leases[0].prompt-- }},
+		{"LOUD", func(w *peers) { w.cores[0].s.leases[from].computed-- }},
 		{"ID", func(w *peers) { w.cores[1].s.leases[0].request-- }},
-		{"ROW", func(w *peers) { w.cores[0].s.leases[from].valid++ }},
+		{"ROW", func(w *peers) { w.cores[0].s.leases[from].valid++; w.cores[0].s.leases[from].computed++ }},
 		{"GEN", func(w *peers) { w.cores[1].s.pages[1].gen-- }},
 		{"GEN", func(w *peers) { w.cores[1].s.pages[w.cores[1].s.free.head].state = pageWritable }},
 	} {
