@@ -108,18 +108,22 @@ func (r *runner) seen(format string, args ...any) {
 func (r *runner) guards() {
 	for _, t := range kvcache.Drill() {
 		name := t.Guard + " alone"
-		if t.Guard == "none" {
+		blind := t.Guard == "none"
+		if blind {
 			name = "none: the drill can see"
 		}
 		r.check("guard", name, func() {
-			r.seen("%s", t.Story)
+			r.seen("no foreign row: %s", t.Story)
+			if blind {
+				r.seen("foreign rows are read: %s", t.Story)
+			}
 			switch {
 			case t.Err != nil:
 				r.doubt("the trial failed: %v", t.Err)
 			case t.Foreign > 0:
 				r.doubt("%s: %d rows of another tenant were read", t.Story, t.Foreign)
 			case t.Stopped != nil:
-				r.seen("%v", t.Stopped)
+				r.seen("stopped: %v", t.Stopped)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package launchcheck
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -146,45 +145,4 @@ func (r *runner) pickCanaries() (ids []int32) {
 		}
 	}
 	return ids
-}
-
-// codeWord tells a word to the model in one conversation and asks for it in
-// another. It needs a tokenizer and a chat template.
-func (r *runner) codeWord() {
-	const word = "QUENTHARP-4471"
-	say := func(name, text string) (a ask, ok bool) {
-		a = ask{name: name, r: glm.Request{
-			Messages: []glm.Message{{Role: glm.User, Content: text}}, MaxTokens: 24, Sampling: r.sampling(),
-		}}
-		var err error
-		a.prompt, err = r.m.Count(a.r)
-		if err != nil && !errors.Is(err, glm.ErrInvalidRequest) {
-			r.doubt("%s: %v", name, err)
-		}
-		return a, err == nil && a.prompt+24 <= r.context
-	}
-	told, ok := say("told", "The code word is "+word+". Keep it to yourself.")
-	asked, ok2 := say("asked", "What is the code word? Answer with the word alone.")
-	if !ok || !ok2 {
-		r.seen("left out: the model has no chat template, or a context too short for it")
-		return
-	}
-	if r.fresh(&asked); r.doubted() {
-		return
-	}
-	p := r.pool(glm.PoolConfig{Tokens: told.prompt + asked.prompt + 48})
-	if p == nil {
-		return
-	}
-	for range 2 {
-		r.donate(p, told)
-		r.judge(p, "after it was told to somebody else", asked, r.generate(r.ctx, p, "", asked, nil), 0)
-		have := r.generate(r.ctx, p, "victim", asked, func(int) bool { return true })
-		if contains(have.text, word) {
-			r.doubt("the word was said")
-		}
-		p.count(have, asked.prompt)
-	}
-	r.settle(p)
-	r.seen("told twice, asked four times")
 }

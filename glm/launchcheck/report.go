@@ -36,6 +36,9 @@ func (r *Report) doubts() (n int) {
 	return n
 }
 
+// widest is how much of what was seen fits into the table.
+const widest = 90
+
 // WriteTo writes the report as a table, and every doubt in full below it.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
@@ -49,7 +52,11 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 			verdict = "DOUBT"
 		}
 		asked += c.Asked
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", c.Group, c.Name, c.Asked, verdict, c.Seen)
+		seen := c.Seen
+		if len(seen) > widest {
+			seen = seen[:widest] + "..."
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", c.Group, c.Name, c.Asked, verdict, seen)
 	}
 	t.Flush()
 	for _, c := range r.Checks {

@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/cofferdam-ml/cofferdam/glm"
 )
-
-func contains(text, word string) bool {
-	return strings.Contains(strings.ToLower(text), strings.ToLower(word))
-}
 
 // donate lets the donor leave rows in the pool.
 func (r *runner) donate(p *pool, a ask) {
