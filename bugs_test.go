@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -118,6 +119,41 @@ func needsTag(f *ast.File) bool {
 		}
 	}
 	return false
+}
+
+// SECURITY.md lists all fuzz targets of the module, and no others.
+func TestFuzzTargetsAreListed(t *testing.T) {
+	text, err := os.ReadFile("SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([a-z0-9/]+\\.Fuzz\\w+)`").FindAllStringSubmatch(string(text), -1) {
+		listed[m[1]] = true
+	}
+	for _, f := range goFiles(t) {
+		if !strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), f.path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv != nil || !strings.HasPrefix(fn.Name.Name, "Fuzz") {
+				continue
+			}
+			name := path.Dir(f.path) + "." + fn.Name.Name
+			if !listed[name] {
+				t.Errorf("%s is not listed", name)
+			}
+			delete(listed, name)
+		}
+	}
+	for name := range listed {
+		t.Errorf("%s is listed and does not exist", name)
+	}
 }
 
 // The reader of BUGS.md sees what is missing.
