@@ -68,6 +68,16 @@ func (s *simulation) stop() {
 	for _, p := range s.pools {
 		p.store.scrubs.open()
 	}
+	if s.abrupt {
+		for _, p := range s.pools {
+			done := make(chan error, 1)
+			s.jobs = append(s.jobs, done)
+			go func() { done <- p.Close() }()
+		}
+		synctest.Wait()
+		s.settle()
+		s.judge()
+	}
 	for _, r := range s.requests {
 		r.cancel()
 	}

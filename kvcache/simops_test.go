@@ -148,7 +148,7 @@ func (s *simulation) entered(r *simRequest, err error) {
 		if tooLong.Prompt != len(r.tokens) || tooLong.Max != s.limit() || tooLong.Prompt+tooLong.Output <= s.limit() {
 			s.fail("LOUD: a prompt of %d under a limit of %d: %w", len(r.tokens), s.limit(), err)
 		}
-	case errors.Is(err, context.Canceled), errors.Is(err, ErrSessionClosed), errors.Is(err, ErrEnded):
+	case errors.Is(err, context.Canceled), errors.Is(err, ErrSessionClosed), errors.Is(err, ErrPoolClosed), errors.Is(err, ErrEnded):
 	default:
 		s.fail("LOUD: a lawful request is refused: %w", err)
 	}

@@ -84,6 +84,7 @@ type simulation struct {
 
 	leased map[leasedPage]uint64 // nonce
 	apart  bool                  // no two tenants say the same
+	abrupt bool                  // pools close with everything under way
 
 	log    []string
 	failed error
@@ -180,7 +181,7 @@ func (s *simulation) fail(format string, args ...any) {
 // simulate runs a history and returns what went wrong.
 func simulate(t *testing.T, seed uint64, history []simOp) (s *simulation) {
 	synctest.Test(t, func(t *testing.T) {
-		s = &simulation{met: map[string]int{}, ids: map[leaseKey]bool{}, records: [2]map[uint64]Record{{}, {}}, leased: map[leasedPage]uint64{}, apart: seed/64%2 == 0}
+		s = &simulation{met: map[string]int{}, ids: map[leaseKey]bool{}, records: [2]map[uint64]Record{{}, {}}, leased: map[leasedPage]uint64{}, apart: seed/64%2 == 0, abrupt: seed/128%2 == 0}
 		s.start(t, seed)
 		for _, op := range history {
 			time.Sleep(time.Microsecond) // no two deadlines at once: their order would be chance
