@@ -159,8 +159,10 @@ func (k *checker) sealedPage(p int32, pg *page, e *entry) {
 		k.must(pg.uses > 0 || pg.pins > 0, "SUM", "page %d is lost", p)
 		return
 	}
-	parent := rootKey(k.c.hash, k.c.identity, e.scope)
-	if e.parent != none {
+	var parent Key
+	if e.parent == none {
+		parent = rootKey(k.c.hash, k.c.identity, e.scope)
+	} else {
 		up := &k.s.index.entries[e.parent]
 		k.must(up.indexed && up.scope == e.scope, "KEY", "page %d continues page %d of another scope", p, e.parent)
 		k.must(k.s.pages[e.parent].uses >= pg.uses, "OWN", "page %d has more users than page %d before it", p, e.parent)
