@@ -21,18 +21,71 @@ EXTRA_TOOLS = [
     {"name": "weather", "description": "Tells the weather.", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}},
 ]
 
-TRAIN_REQUESTS = [
-    "The tests of package $P fail. Please fix the code.",
-    "go test fails in package $P. Find the bug and repair it.",
-    "Something is broken in package $P, make its tests pass.",
-    "Fix package $P.",
-    "Can you repair package $P? Its tests are red.",
-    "Please debug package $P until go test is green.",
-    "A test of $P fails. Repair the code, not the test.",
-    "Package $P has a bug. Find it and fix it.",
-    "Why does go test fail for $P? Please fix it.",
-    "Repair the package $P so that every test passes.",
-]
+# A training request is a statement, a demand, or both; held-out ones share no sentence with them.
+STATEMENTS = """The tests of package $P fail.
+go test fails in package $P.
+go test is red for $P.
+Something is broken in package $P.
+Something in $P does not work.
+A test of $P fails.
+One of the tests in $P fails since today.
+Package $P has a bug.
+I think that $P has a bug.
+There must be a bug in $P.
+We found a bug in $P.
+A function in $P returns wrong results.
+One function of $P gives the wrong answer.
+Package $P is broken.
+I broke $P yesterday.
+Our $P code does not do what its tests say.
+CI complains about $P.
+The unit tests for $P are not green.
+The tests in the $P folder don't pass.
+Package $P used to work.
+After my last change $P fails.
+Somebody broke package $P.
+The code in $P is wrong.
+Why does go test fail for $P?
+Why is $P red?
+What is wrong with $P?
+Hello, $P does not pass its tests.
+I get a failure from go test in $P.""".splitlines()
+DEMANDS = """Please fix the code.
+Please fix it.
+Fix it.
+Fix this.
+Find the bug and repair it.
+Find it and fix it.
+Can you repair it?
+Can you fix that for me?
+Would you fix this?
+Could you repair the code?
+Please debug it until go test is green.
+Repair the code, not the test.
+Please make the tests pass.
+Make its tests pass.
+I need it green.
+Help me fix it.
+Please repair this.
+Please look for the bug and fix it.
+Please find out why and fix it.
+Leave the tests as they are and fix the code.
+Don't change the tests.
+Thanks for fixing it.""".splitlines()
+ALONE = """Fix package $P.
+Please fix $P.
+Repair $P.
+Repair the package $P so that every test passes.
+Make the tests of $P pass.
+Debug package $P.
+Please debug package $P until go test is green.
+Can you repair package $P? Its tests are red.
+Could you fix package $P?
+Would you please repair $P?
+I want $P to pass go test.
+Find the bug in $P.
+Make $P green.
+Please make go test pass in $P.""".splitlines()
 HELD_REQUESTS = [
     "My $P package stopped working, please have a look and correct it.",
     "Get the test suite of $P to pass again.",
@@ -44,7 +97,16 @@ AGAIN = "I run the tests again."
 
 
 def request(rng, package, held=False):
-    return rng.choice(HELD_REQUESTS if held else TRAIN_REQUESTS).replace("$P", package.name)
+    if held:
+        text = rng.choice(HELD_REQUESTS)
+    elif rng.random() < 0.3:
+        text = rng.choice(ALONE)
+    elif rng.random() < 0.25:
+        text = rng.choice(STATEMENTS)
+    else:
+        both = [rng.choice(STATEMENTS), rng.choice(DEMANDS)]
+        text = " ".join(both if rng.random() < 0.85 else both[::-1])
+    return text.replace("$P", package.name)
 
 
 def tools(rng, vary):

@@ -80,14 +80,27 @@ def noun(rng, held):
     """A noun for a function name."""
     if held:
         return rng.choice(HELD_NOUNS)
+    while (found := _training_noun(rng)) in HELD_NOUNS:
+        pass
+    return found
+
+
+def _training_noun(rng):
     kind = rng.random()
-    if kind < 0.3:
+    if kind < 0.25:
         return rng.choice(words()).title()
-    if kind < 0.65:  # the start of a word and the end of another: every piece of the vocabulary turns up
+    if kind < 0.5:  # the start of a word and the end of another
         return (rng.choice(words())[: rng.randint(1, 5)] + rng.choice(words())[-rng.randint(2, 5) :]).title()
-    if kind < 0.8:
+    if kind < 0.75:  # letters from anywhere in two or three words: every piece of the vocabulary turns up
+        return "".join(_stretch(rng, rng.choice(words())) for _ in range(rng.randint(2, 3))).title()
+    if kind < 0.85:
         return "".join(rng.choice(SYLLABLES) for _ in range(rng.randint(2, 4))).title()
     return rng.choice(TRAIN_NOUNS)
+
+
+def _stretch(rng, word):
+    at = rng.randrange(len(word) - 1)
+    return word[at : at + rng.randint(2, 4)]
 
 
 def variables(rng, roles, taken):
