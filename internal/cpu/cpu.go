@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"strings"
 
@@ -27,9 +28,14 @@ type Backend struct {
 	groups      moe.Groups
 	scoreBudget int     // scoreBudget; tests lower it
 	rowOf       []int32 // row of each grouped slot
-	outLines    []int32 // lines of the logits that are computed
-	outRows     []int32 // and the rows they come from
 	blocks      []ffn   // experts with rows
+	phases      phases
+	names       map[reflect.Type]string
+
+	// The program that ran last.
+	last  backend.Program
+	room  backend.Room
+	vocab int
 
 	// The step in progress.
 	step   *backend.Step
@@ -39,6 +45,7 @@ type Backend struct {
 	starts uint64
 	result backend.Result
 	found  []backend.Health // by out row, before it is put together
+	begin  chan backend.Program
 	done   chan struct{}
 	busy   bool
 	closed bool
@@ -70,7 +77,7 @@ func Open(threads int) *Backend {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	return &Backend{
+	b := &Backend{
 		pool:        newPool(threads),
 		weights:     make([]*weight, 1),
 		vectors:     map[backend.Weight][]float32{},
@@ -78,8 +85,20 @@ func Open(threads int) *Backend {
 		sels:        make([]selection, 1),
 		plans:       make([]plan, 1),
 		ropes:       map[backend.Rope]*ropeTable{},
+		names:       map[reflect.Type]string{},
+		begin:       make(chan backend.Program),
 		done:        make(chan struct{}, 1),
 		scoreBudget: scoreBudget,
+	}
+	go b.serve()
+	return b
+}
+
+// serve runs programs until the backend is closed.
+func (b *Backend) serve() {
+	for p := range b.begin {
+		b.execute(p)
+		b.done <- struct{}{}
 	}
 }
 
@@ -158,7 +177,8 @@ var (
 	errClosed = errors.New("cpu: closed")
 )
 
-// Start implements backend.Backend.
+// Start implements backend.Backend. A program must not change after its first
+// start.
 func (b *Backend) Start(p backend.Program, s *backend.Step, pg backend.Pages) error {
 	if b.closed {
 		return errClosed
@@ -170,32 +190,37 @@ func (b *Backend) Start(p backend.Program, s *backend.Step, pg backend.Pages) er
 	if !ok {
 		return fmt.Errorf("cpu: pages of another backend: %T", pg)
 	}
-	vocab := math.MaxInt32
-	for _, op := range p {
-		if e, ok := op.(*backend.Embed); ok {
-			vocab = b.weight(e.Table).Rows
-		}
-	}
-	if err := s.Check(mine.spec, vocab); err != nil {
+	b.measure(p)
+	if err := s.Check(mine.spec, b.vocab); err != nil {
 		return err
 	}
-	room := p.Room(
-		func(h backend.Buffer) int { return b.buffers[h].rows },
-		func(h backend.Selection) int { return len(b.sels[h].count) },
-		func(h backend.Plan) int { return len(b.plans[h].ids) / b.plans[h].k },
-	)
-	if err := s.CheckRoom(room); err != nil {
+	if err := s.CheckRoom(b.room); err != nil {
 		return err
 	}
 	b.step, b.pages = s, mine
 	b.starts++
 	b.reset()
 	b.busy = true
-	go func() {
-		b.execute(p)
-		b.done <- struct{}{}
-	}()
+	b.begin <- p
 	return nil
+}
+
+// measure finds what a program has room for, unless it is the one that ran last.
+func (b *Backend) measure(p backend.Program) {
+	if len(p) > 0 && len(p) == len(b.last) && &p[0] == &b.last[0] {
+		return
+	}
+	b.last, b.vocab = p, math.MaxInt32
+	for _, op := range p {
+		if e, ok := op.(*backend.Embed); ok {
+			b.vocab = b.weight(e.Table).Rows
+		}
+	}
+	b.room = p.Room(
+		func(h backend.Buffer) int { return b.buffers[h].rows },
+		func(h backend.Selection) int { return len(b.sels[h].count) },
+		func(h backend.Plan) int { return len(b.plans[h].ids) / b.plans[h].k },
+	)
 }
 
 // reset prepares the result and finds the rows that take part.
@@ -232,9 +257,20 @@ func (b *Backend) execute(p backend.Program) {
 		if b.pool.stopped() {
 			return
 		}
-		b.pool.op = strings.TrimPrefix(fmt.Sprintf("%T", op), "*backend.")
+		b.pool.op = b.name(op)
 		b.pool.fail(guard(b.pool.op, func() { b.run(op) }))
 	}
+}
+
+// name returns an operation's name for errors.
+func (b *Backend) name(op backend.Op) string {
+	t := reflect.TypeOf(op)
+	name, ok := b.names[t]
+	if !ok {
+		name = strings.TrimPrefix(t.String(), "*backend.")
+		b.names[t] = name
+	}
+	return name
 }
 
 func (b *Backend) run(op backend.Op) {
@@ -291,12 +327,21 @@ func (b *Backend) Wait() (*backend.Result, error) {
 }
 
 func (b *Backend) runEmbed(op *backend.Embed) {
-	table, dst := b.weight(op.Table), b.mat(op.Dst)
-	b.pool.run(len(b.active), func(_ *worker, i int) {
-		r := b.active[i]
-		out := dst.row(r, table.Cols)
-		copy(out, table.row(int(b.step.IDs[r]), out))
-	})
+	p := &b.phases.embed
+	*p = embedPhase{b, b.weight(op.Table), b.mat(op.Dst)}
+	b.pool.run(len(b.active), p)
+}
+
+type embedPhase struct {
+	b     *Backend
+	table *weight
+	dst   mat
+}
+
+func (p *embedPhase) task(_ *worker, i int) {
+	r := p.b.active[i]
+	out := p.dst.row(r, p.table.Cols)
+	copy(out, p.table.row(int(p.b.step.IDs[r]), out))
 }
 
 // Close implements backend.Backend.
@@ -308,6 +353,7 @@ func (b *Backend) Close() error {
 		b.Wait()
 	}
 	b.closed = true
+	close(b.begin)
 	b.pool.close()
 	var err error
 	for _, r := range append(b.regions, b.tmp.regions()...) {

@@ -20,21 +20,31 @@ func (b *Backend) runIndexProject(op *backend.IndexProject) {
 	keys := mat{raw, d}
 	b.linear(keys, b.mat(op.X), b.active, b.weight(op.WK), nil, false)
 
-	rope := b.rope(op.Rope)
-	norm, bias := b.vector(op.KNorm), b.vector(op.KNormBias)
-	perHead := float32(1 / math.Sqrt(float64(op.Heads)))
-	b.pool.run(len(b.active), func(_ *worker, i int) {
-		r := b.active[i]
-		query := q.row(r, op.Heads*d)
-		for h := range op.Heads {
-			rope.interleaved(r, query[h*d:(h+1)*d])
-		}
-		scale(w.row(r, op.Heads), perHead)
-		key := keys.row(r, d)
-		layerNorm(key, norm, bias, backend.IndexNormEps)
-		rope.interleaved(r, key)
-		b.pages.write(b.step, b.step.Seq[r], int(b.step.Pos[r]), op.Plane, key)
-	})
+	p := &b.phases.indexWrite
+	*p = indexWritePhase{b, op, q, w, keys, b.vector(op.KNorm), b.vector(op.KNormBias), b.rope(op.Rope)}
+	b.pool.run(len(b.active), p)
+}
+
+// indexWritePhase rotates the index queries of a row and writes its index key.
+type indexWritePhase struct {
+	b          *Backend
+	op         *backend.IndexProject
+	q, w, keys mat
+	norm, bias []float32
+	rope       rotary
+}
+
+func (p *indexWritePhase) task(_ *worker, i int) {
+	b, op, rope, d, r := p.b, p.op, p.rope, p.op.HeadDim, p.b.active[i]
+	query := p.q.row(r, op.Heads*d)
+	for h := range op.Heads {
+		rope.interleaved(r, query[h*d:(h+1)*d])
+	}
+	scale(p.w.row(r, op.Heads), float32(1/math.Sqrt(float64(op.Heads))))
+	key := p.keys.row(r, d)
+	layerNorm(key, p.norm, p.bias, backend.IndexNormEps)
+	rope.interleaved(r, key)
+	b.pages.write(b.step, b.step.Seq[r], int(b.step.Pos[r]), op.Plane, key)
 }
 
 const (
@@ -72,39 +82,62 @@ func (b *Backend) selectRows(op *backend.IndexSelect, sel selection, rows []int3
 	if !ok {
 		return
 	}
-	// tiles[i] is the first tile of row i, start[i] its first score.
-	tiles, start := make([]int, len(rows)+1), make([]int, len(rows)+1)
+	p := &b.phases.score
+	*p = scorePhase{b, op, b.mat(op.Q), b.mat(op.W), rows, scores, grow(&p.tiles, len(rows)+1), grow(&p.start, len(rows)+1)}
+	p.tiles[0], p.start[0] = 0, 0
 	for i, r := range rows {
 		v := int(b.step.Pos[r]) + 1
-		start[i+1] = start[i] + v
-		tiles[i+1] = tiles[i]
+		p.start[i+1] = p.start[i] + v
+		p.tiles[i+1] = p.tiles[i]
 		if v > op.K {
-			tiles[i+1] += (v + scoreTile - 1) / scoreTile
+			p.tiles[i+1] += (v + scoreTile - 1) / scoreTile
 		}
 	}
-	q, w := b.mat(op.Q), b.mat(op.W)
-	b.pool.run(tiles[len(rows)], func(k *worker, task int) {
-		i, found := slices.BinarySearch(tiles, task)
-		if !found {
-			i--
-		}
-		for tiles[i+1] == tiles[i] { // rows that keep everything have no tile
-			i++
-		}
-		r := rows[i]
-		t0 := (task - tiles[i]) * scoreTile
-		t1 := min(t0+scoreTile, int(b.step.Pos[r])+1)
-		b.score(k, op, q.row(r, op.Heads*op.HeadDim), w.row(r, op.Heads), r, t0, t1, scores[start[i]:])
-	})
-	b.pool.run(len(rows), func(k *worker, i int) {
-		r := rows[i]
-		dst := sel.pos[int(r)*sel.k : (int(r)+1)*sel.k]
-		n, usable := k.topK(scores[start[i]:start[i+1]], dst[:op.K])
-		sel.count[r] = int32(n)
-		if !usable {
-			b.result.Health[r] |= backend.NonFinite
-		}
-	})
+	b.pool.run(p.tiles[len(rows)], p)
+	choose := &b.phases.choose
+	*choose = choosePhase{p, sel}
+	b.pool.run(len(rows), choose)
+}
+
+// scorePhase scores the keys of rows tile by tile.
+type scorePhase struct {
+	b      *Backend
+	op     *backend.IndexSelect
+	q, w   mat
+	rows   []int32
+	scores []float32
+	tiles  []int // first tile of each row
+	start  []int // first score of each row
+}
+
+func (p *scorePhase) task(k *worker, task int) {
+	i, found := slices.BinarySearch(p.tiles, task)
+	if !found {
+		i--
+	}
+	for p.tiles[i+1] == p.tiles[i] { // rows that keep everything have no tile
+		i++
+	}
+	b, op, r := p.b, p.op, p.rows[i]
+	t0 := (task - p.tiles[i]) * scoreTile
+	t1 := min(t0+scoreTile, int(b.step.Pos[r])+1)
+	b.score(k, op, p.q.row(r, op.Heads*op.HeadDim), p.w.row(r, op.Heads), r, t0, t1, p.scores[p.start[i]:])
+}
+
+// choosePhase selects the best keys of a row.
+type choosePhase struct {
+	*scorePhase
+	sel selection
+}
+
+func (p *choosePhase) task(k *worker, i int) {
+	r, sel := p.rows[i], p.sel
+	dst := sel.pos[int(r)*sel.k : (int(r)+1)*sel.k]
+	n, usable := k.topK(p.scores[p.start[i]:p.start[i+1]], dst[:p.op.K])
+	sel.count[r] = int32(n)
+	if !usable {
+		p.b.result.Health[r] |= backend.NonFinite
+	}
 }
 
 // score writes the index scores of keys [t0, t1); t0 is a multiple of groupRows.

@@ -23,21 +23,34 @@ func (b *Backend) linear(dst, x mat, rows []int32, w *weight, bias []float32, ad
 		return
 	}
 	tasks, per := b.tiles(w.Rows, 1)
-	b.pool.run(tasks, func(k *worker, task int) {
-		n0 := task * per
-		t := k.products(&k.y, w, n0, min(n0+per, w.Rows), x, rows)
-		t.each(func(line, n int, y []float32) {
-			out := dst.row(rows[line], w.Rows)[n:]
-			for j, v := range y {
-				if bias != nil {
-					v += bias[n+j]
-				}
-				if add {
-					v += out[j]
-				}
-				out[j] = v
+	p := &b.phases.linear
+	*p = linearPhase{dst, x, rows, w, bias, add, per}
+	b.pool.run(tasks, p)
+}
+
+type linearPhase struct {
+	dst, x mat
+	rows   []int32
+	w      *weight
+	bias   []float32
+	add    bool
+	per    int // weight rows of a task
+}
+
+func (p *linearPhase) task(k *worker, i int) {
+	n0 := i * p.per
+	t := k.products(&k.y, p.w, n0, min(n0+p.per, p.w.Rows), p.x, p.rows)
+	t.each(func(line, n int, y []float32) {
+		out := p.dst.row(p.rows[line], p.w.Rows)[n:]
+		for j, v := range y {
+			if p.bias != nil {
+				v += p.bias[n+j]
 			}
-		})
+			if p.add {
+				v += out[j]
+			}
+			out[j] = v
+		}
 	})
 }
 

@@ -12,84 +12,126 @@ var negInf = float32(math.Inf(-1))
 func finite(x float32) bool { return x-x == 0 }
 
 func (b *Backend) runFinalNorm(op *backend.FinalNorm) {
-	h, dst := b.mat(op.H), b.mat(op.Dst)
-	norm := b.vector(op.Norm)
-	b.pool.run(len(b.active), func(_ *worker, i int) {
-		r := b.active[i]
-		x := h.row(r, len(norm))
-		ok := finite(kernel.Dot(x, x)) // if this overflows, the norm is a harmless zero
-		rmsNorm(dst.row(r, len(norm)), x, norm, op.Eps)
-		for _, v := range dst.row(r, len(norm)) {
-			ok = ok && finite(v)
-		}
-		if !ok {
-			b.result.Health[r] |= backend.NonFinite
-		}
-	})
+	p := &b.phases.finalNorm
+	*p = finalNormPhase{b, b.mat(op.H), b.mat(op.Dst), b.vector(op.Norm), op.Eps}
+	b.pool.run(len(b.active), p)
+}
+
+type finalNormPhase struct {
+	b      *Backend
+	h, dst mat
+	norm   []float32
+	eps    float32
+}
+
+func (p *finalNormPhase) task(_ *worker, i int) {
+	r, width := p.b.active[i], len(p.norm)
+	x, y := p.h.row(r, width), p.dst.row(r, width)
+	ok := finite(kernel.Dot(x, x)) // if this overflows, the norm is a harmless zero
+	rmsNorm(y, x, p.norm, p.eps)
+	for _, v := range y {
+		ok = ok && finite(v)
+	}
+	if !ok {
+		p.b.result.Health[r] |= backend.NonFinite
+	}
 }
 
 // runLogits multiplies the out rows only; line i of the result is row Out[i].
 func (b *Backend) runLogits(op *backend.Logits) {
-	n, head, dst := b.mat(op.N), b.weight(op.Head), b.mat(op.Dst)
-	s := b.step
-	lines, rows := b.outLines[:0], b.outRows[:0]
-	for i, r := range s.Out {
+	head, dst := b.weight(op.Head), b.mat(op.Dst)
+	tasks, per := b.tiles(head.Rows, 1)
+	p := &b.phases.logits
+	*p = logitsPhase{op, b.mat(op.N), dst, head, per, p.lines[:0], p.rows[:0]}
+	for i, r := range b.step.Out {
 		if b.alive[r] {
-			lines, rows = append(lines, int32(i)), append(rows, r)
+			p.lines, p.rows = append(p.lines, int32(i)), append(p.rows, r)
 		}
 	}
-	b.outLines, b.outRows = lines, rows
-	if len(rows) == 0 {
+	if len(p.rows) == 0 {
 		return
 	}
-	tasks, per := b.tiles(head.Rows, 1)
-	b.pool.run(tasks, func(k *worker, task int) {
-		n0 := task * per
-		t := k.products(&k.y, head, n0, min(n0+per, head.Rows), n, rows)
-		t.each(func(line, c int, y []float32) {
-			out := dst.row(lines[line], head.Rows)[c:]
-			for j, v := range y {
-				if c+j < op.Valid {
-					out[j] = v
-				} else {
-					out[j] = negInf
-				}
-			}
-		})
-	})
-	b.eachOut(func(i int) backend.Health {
-		for _, v := range dst.row(int32(i), head.Rows)[:min(op.Valid, head.Rows)] {
-			if !finite(v) {
-				return backend.NonFinite
+	b.pool.run(tasks, p)
+	out := &b.phases.out
+	*out = outPhase{b: b, l: mat{dst.data, head.Rows}, valid: min(op.Valid, head.Rows)}
+	b.eachOut(out)
+}
+
+type logitsPhase struct {
+	op          *backend.Logits
+	n, dst      mat
+	head        *weight
+	per         int
+	lines, rows []int32 // lines of the result, and the rows that they come from
+}
+
+func (p *logitsPhase) task(k *worker, i int) {
+	n0 := i * p.per
+	t := k.products(&k.y, p.head, n0, min(n0+p.per, p.head.Rows), p.n, p.rows)
+	t.each(func(line, c int, y []float32) {
+		out := p.dst.row(p.lines[line], p.head.Rows)[c:]
+		for j, v := range y {
+			if c+j < p.op.Valid {
+				out[j] = v
+			} else {
+				out[j] = negInf
 			}
 		}
-		return 0
 	})
 }
 
-// eachOut runs f for every out row that takes part and has not failed, and notes
-// what it finds. Out rows may repeat, so the notes are put together afterwards.
-func (b *Backend) eachOut(f func(i int) backend.Health) {
-	s := b.step
-	found := grow(&b.found, len(s.Out))
-	clear(found)
-	b.pool.run(len(s.Out), func(_ *worker, i int) {
-		if r := s.Out[i]; b.alive[r] && b.result.Health[r] == 0 {
-			found[i] = f(i)
+// outPhase looks at the logits of out rows, or samples from them.
+type outPhase struct {
+	b      *Backend
+	l      mat
+	valid  int
+	sample bool
+}
+
+func (p *outPhase) task(_ *worker, i int) {
+	b := p.b
+	if r := b.step.Out[i]; !b.alive[r] || b.result.Health[r] != 0 {
+		return
+	}
+	line := p.l.row(int32(i), p.l.stride)
+	if p.sample {
+		b.found[i] = b.sampleOut(i, line)
+		return
+	}
+	for _, v := range line[:p.valid] {
+		if !finite(v) {
+			b.found[i] = backend.NonFinite
+			return
 		}
-	})
-	for i, h := range found {
-		b.result.Health[s.Out[i]] |= h
+	}
+}
+
+// eachOut runs p for every out row that takes part and has not failed, and notes
+// what it finds. Out rows may repeat, so the notes are put together afterwards.
+func (b *Backend) eachOut(p *outPhase) {
+	clear(grow(&b.found, len(b.step.Out)))
+	b.pool.run(len(b.step.Out), p)
+	for i, h := range b.found {
+		b.result.Health[b.step.Out[i]] |= h
 	}
 }
 
 func (b *Backend) runAdjustLogits(op *backend.AdjustLogits) {
-	m, s := b.mat(op.L), b.step
-	b.pool.run(len(s.Sampling), func(_ *worker, i int) {
-		if b.alive[s.Out[i]] {
-			adjust(m.row(int32(i), m.stride), &s.Sampling[i])
-		}
-	})
+	p := &b.phases.adjust
+	*p = adjustPhase{b, b.mat(op.L)}
+	b.pool.run(len(b.step.Sampling), p)
+}
+
+type adjustPhase struct {
+	b *Backend
+	l mat
+}
+
+func (p *adjustPhase) task(_ *worker, i int) {
+	s := p.b.step
+	if p.b.alive[s.Out[i]] {
+		adjust(p.l.row(int32(i), p.l.stride), &s.Sampling[i])
+	}
 }
 
 // adjust applies penalties, biases and the mask in the documented order. Ids

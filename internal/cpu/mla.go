@@ -18,19 +18,31 @@ func (b *Backend) runMLAProject(op *backend.MLAProject) {
 	b.linear(q, cq, b.active, b.weight(op.QB), nil, false)
 	b.linear(kv, x, b.active, b.weight(op.KVA), nil, false)
 
-	rope := b.rope(op.Rope)
+	p := &b.phases.mlaWrite
+	*p = mlaWritePhase{b, op, q, kv, kvNorm, b.rope(op.Rope)}
+	b.pool.run(len(b.active), p)
+}
+
+// mlaWritePhase rotates the queries of a row and writes its latent row.
+type mlaWritePhase struct {
+	b      *Backend
+	op     *backend.MLAProject
+	q, kv  mat
+	kvNorm []float32
+	rope   rotary
+}
+
+func (p *mlaWritePhase) task(_ *worker, i int) {
+	b, op, rope, r := p.b, p.op, p.rope, p.b.active[i]
 	head := op.Nope + op.Rope.Dim
-	b.pool.run(len(b.active), func(_ *worker, i int) {
-		r := b.active[i]
-		query := q.row(r, op.Heads*head)
-		for h := range op.Heads {
-			rope.interleaved(r, query[h*head+op.Nope:(h+1)*head])
-		}
-		row := kv.row(r, width)
-		rmsNorm(row[:op.Latent], row[:op.Latent], kvNorm, op.LatentEps)
-		rope.interleaved(r, row[op.Latent:])
-		b.pages.write(b.step, b.step.Seq[r], int(b.step.Pos[r]), op.Plane, row)
-	})
+	query := p.q.row(r, op.Heads*head)
+	for h := range op.Heads {
+		rope.interleaved(r, query[h*head+op.Nope:(h+1)*head])
+	}
+	row := p.kv.row(r, op.Latent+op.Rope.Dim)
+	rmsNorm(row[:op.Latent], row[:op.Latent], p.kvNorm, op.LatentEps)
+	rope.interleaved(r, row[op.Latent:])
+	b.pages.write(b.step, b.step.Seq[r], int(b.step.Pos[r]), op.Plane, row)
 }
 
 // absorbRows bounds the rows whose absorbed queries are held at once.
@@ -52,54 +64,96 @@ func (b *Backend) runMLAAttend(op *backend.MLAAttend) {
 // attendLatent runs absorbed MLA for some rows; line i of a holds the absorbed
 // queries of rows[i], then its latent outputs.
 func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
-	q, dst := b.mat(op.Q), b.mat(op.Dst)
 	kvb := b.weight(op.KVB)
-	up, latent, width, head := kvb.heads, op.Latent, op.Latent+op.Rope, op.Nope+op.Rope
+	mla := mlaRows{b, op, rows, a, kvb, op.Latent + op.Rope}
 
-	// a_h = [W_uk[h]^T q_nope | q_rope]
-	b.pool.run(op.Heads, func(k *worker, h int) {
-		for l0 := 0; l0 < latent; l0 += maxTile {
-			first := h * latent
-			t := k.products(&k.y, up.ukT, first+l0, first+min(l0+maxTile, latent), q.from(h*head), rows)
-			t.each(func(line, n int, y []float32) {
-				copy(a.row(int32(line), a.stride)[h*width+n-first:], y)
-			})
-		}
-		for i, r := range rows {
-			copy(a.row(int32(i), a.stride)[h*width+latent:(h+1)*width], q.row(r, q.stride)[h*head+op.Nope:(h+1)*head])
-		}
-	})
+	absorb := &b.phases.absorb
+	*absorb = absorbPhase{mla, b.mat(op.Q)}
+	b.pool.run(op.Heads, absorb)
 
-	// u_h = softmax(a_h . [c | k] * scale) c, in place of the row's queries: a
-	// head's output is shorter than its query and is written after the last read.
-	size := b.headGroup(len(rows), op.Heads)
-	groups := (op.Heads + size - 1) / size
-	b.pool.run(len(rows)*groups, func(k *worker, task int) {
-		i, first := task/groups, task%groups*size
-		r := rows[i]
-		list, ok := b.listOf(op.Sel, r)
-		if !ok && first == 0 {
-			b.result.Health[r] |= backend.BadSelection
-		}
-		line := a.row(int32(i), a.stride)
-		b.attend(k, r, list, heads{
-			q: line, out: line, first: first, last: min(first+size, op.Heads),
-			qWidth: width, outWidth: latent, outStride: width,
-			kPlane: op.Plane, vPlane: op.Plane, scale: op.Scale,
-		})
-		if ok && list.n == 0 && first == 0 {
-			b.result.Health[r] |= backend.NonFinite
-		}
-	})
+	latent := &b.phases.latent
+	*latent = latentPhase{mla, b.headGroup(len(rows), op.Heads)}
+	b.pool.run(len(rows)*latent.groups(), latent)
 
-	// o_h = W_uv[h] u_h
+	unabsorb := &b.phases.unabsorb
 	tasks, per := b.tiles(op.V, op.Heads)
-	b.pool.run(op.Heads*tasks, func(k *worker, task int) {
-		h, j0 := task/tasks, task%tasks*per
-		first := up.uv(h, 0)
-		t := k.products(&k.y, kvb, first+j0, first+min(j0+per, op.V), a.from(h*width), k.firstLines(len(rows)))
+	*unabsorb = unabsorbPhase{mla, b.mat(op.Dst), tasks, per}
+	b.pool.run(op.Heads*tasks, unabsorb)
+}
+
+// mlaRows is what the phases of attendLatent share.
+type mlaRows struct {
+	b     *Backend
+	op    *backend.MLAAttend
+	rows  []int32
+	a     mat
+	kvb   *weight
+	width int // of a head's absorbed query
+}
+
+// absorbPhase computes a_h = [W_uk[h]^T q_nope | q_rope], a head a task.
+type absorbPhase struct {
+	mlaRows
+	q mat
+}
+
+func (p *absorbPhase) task(k *worker, h int) {
+	op, latent, head := p.op, p.op.Latent, p.op.Nope+p.op.Rope
+	first := h * latent
+	for l0 := 0; l0 < latent; l0 += maxTile {
+		t := k.products(&k.y, p.kvb.heads.ukT, first+l0, first+min(l0+maxTile, latent), p.q.from(h*head), p.rows)
 		t.each(func(line, n int, y []float32) {
-			copy(dst.row(rows[line], dst.stride)[h*op.V+n-first:], y)
+			copy(p.a.row(int32(line), p.a.stride)[h*p.width+n-first:], y)
 		})
+	}
+	for i, r := range p.rows {
+		copy(p.a.row(int32(i), p.a.stride)[h*p.width+latent:(h+1)*p.width], p.q.row(r, p.q.stride)[h*head+op.Nope:(h+1)*head])
+	}
+}
+
+// latentPhase computes u_h = softmax(a_h . [c | k] * scale) c, in place of the
+// row's queries: a head's output is shorter than its query and is written after
+// the last read.
+type latentPhase struct {
+	mlaRows
+	size int // heads of a task
+}
+
+func (p *latentPhase) groups() int { return (p.op.Heads + p.size - 1) / p.size }
+
+func (p *latentPhase) task(k *worker, task int) {
+	b, op := p.b, p.op
+	i, first := task/p.groups(), task%p.groups()*p.size
+	r := p.rows[i]
+	list, ok := b.listOf(op.Sel, r)
+	if !ok && first == 0 {
+		b.result.Health[r] |= backend.BadSelection
+	}
+	line := p.a.row(int32(i), p.a.stride)
+	b.attend(k, r, list, heads{
+		q: line, out: line, first: first, last: min(first+p.size, op.Heads),
+		qWidth: p.width, outWidth: op.Latent, outStride: p.width,
+		kPlane: op.Plane, vPlane: op.Plane, scale: op.Scale,
+	})
+	if ok && list.n == 0 && first == 0 {
+		b.result.Health[r] |= backend.NonFinite
+	}
+}
+
+// unabsorbPhase computes o_h = W_uv[h] u_h.
+type unabsorbPhase struct {
+	mlaRows
+	dst   mat
+	tiles int // of a head
+	per   int // weight rows of a tile
+}
+
+func (p *unabsorbPhase) task(k *worker, task int) {
+	h, j0 := task/p.tiles, task%p.tiles*p.per
+	first := p.kvb.heads.uv(h, 0)
+	n1 := first + min(j0+p.per, p.op.V)
+	t := k.products(&k.y, p.kvb, first+j0, n1, p.a.from(h*p.width), k.firstLines(len(p.rows)))
+	t.each(func(line, n int, y []float32) {
+		copy(p.dst.row(p.rows[line], p.dst.stride)[h*p.op.V+n-first:], y)
 	})
 }

@@ -34,30 +34,55 @@ func (b *Backend) runFFN(blocks []ffn, x, out mat, clamp float32, add bool) {
 	}
 	hidden := mat{raw, inner}
 
+	gate := &b.phases.gate
 	tasks, per := b.tiles(inner, 2*len(blocks))
-	b.pool.run(len(blocks)*tasks, func(k *worker, task int) {
-		f, n0 := &blocks[task/tasks], task%tasks*per
-		n1 := min(n0+per, inner)
-		gate := k.products(&k.y, f.gate, n0, n1, x, f.in)
-		up := k.products(&k.y2, f.up, n0, n1, x, f.in)
-		kernel.SwiGLU(gate.y, up.y, clamp)
-		gate.each(func(line, n int, y []float32) {
-			copy(hidden.row(f.at[line], inner)[n:], y)
-		})
-	})
+	*gate = gatePhase{blocks, x, hidden, clamp, tasks, per}
+	b.pool.run(len(blocks)*tasks, gate)
+
+	down := &b.phases.down
 	tasks, per = b.tiles(width, len(blocks))
-	b.pool.run(len(blocks)*tasks, func(k *worker, task int) {
-		f, n0 := &blocks[task/tasks], task%tasks*per
-		down := k.products(&k.y, f.down, n0, min(n0+per, width), hidden, f.at)
-		down.each(func(line, n int, y []float32) {
-			o := out.row(f.at[line], width)[n:]
-			for j, v := range y {
-				if add {
-					v += o[j]
-				}
-				o[j] = v
+	*down = downPhase{blocks, hidden, out, add, tasks, per}
+	b.pool.run(len(blocks)*tasks, down)
+}
+
+// gatePhase computes silu(gate x) * up x, a block and some of its rows a task.
+type gatePhase struct {
+	blocks     []ffn
+	x, hidden  mat
+	clamp      float32
+	tiles, per int // tasks of a block, weight rows of a task
+}
+
+func (p *gatePhase) task(k *worker, task int) {
+	f, n0 := &p.blocks[task/p.tiles], task%p.tiles*p.per
+	n1 := min(n0+p.per, f.gate.Rows)
+	gate := k.products(&k.y, f.gate, n0, n1, p.x, f.in)
+	up := k.products(&k.y2, f.up, n0, n1, p.x, f.in)
+	kernel.SwiGLU(gate.y, up.y, p.clamp)
+	gate.each(func(line, n int, y []float32) {
+		copy(p.hidden.row(f.at[line], f.gate.Rows)[n:], y)
+	})
+}
+
+type downPhase struct {
+	blocks      []ffn
+	hidden, out mat
+	add         bool
+	tiles, per  int
+}
+
+func (p *downPhase) task(k *worker, task int) {
+	f, n0 := &p.blocks[task/p.tiles], task%p.tiles*p.per
+	width := f.down.Rows
+	t := k.products(&k.y, f.down, n0, min(n0+p.per, width), p.hidden, f.at)
+	t.each(func(line, n int, y []float32) {
+		o := p.out.row(f.at[line], width)[n:]
+		for j, v := range y {
+			if p.add {
+				v += o[j]
 			}
-		})
+			o[j] = v
+		}
 	})
 }
 
@@ -78,8 +103,8 @@ func (b *Backend) runSharedExpert(op *backend.SharedExpert) {
 
 // dense runs one block over every active row.
 func (b *Backend) dense(x mat, gate, up, down backend.Weight, clamp float32, dst backend.Buffer, add bool) {
-	f := ffn{b.weight(gate), b.weight(up), b.weight(down), b.active, b.active}
-	b.runFFN([]ffn{f}, x, b.mat(dst), clamp, add)
+	b.blocks = append(b.blocks[:0], ffn{b.weight(gate), b.weight(up), b.weight(down), b.active, b.active})
+	b.runFFN(b.blocks, x, b.mat(dst), clamp, add)
 }
 
 func (b *Backend) runRoute(op *backend.Route) {
@@ -93,12 +118,24 @@ func (b *Backend) runRoute(op *backend.Route) {
 	logits := mat{raw, gate.Rows}
 	scores := mat{raw[b.step.Rows()*gate.Rows:], gate.Rows}
 	b.linear(logits, x, b.active, gate, nil, false)
-	b.pool.run(len(b.active), func(_ *worker, i int) {
-		r := b.active[i]
-		at := int(r) * p.k
-		moe.Route(logits.row(r, gate.Rows), bias, op.Renorm, op.Scale,
-			p.ids[at:at+op.K], p.weights[at:at+op.K], scores.row(r, gate.Rows))
-	})
+	choose := &b.phases.route
+	*choose = routePhase{b.active, op, p, bias, logits, scores}
+	b.pool.run(len(b.active), choose)
+}
+
+type routePhase struct {
+	rows           []int32
+	op             *backend.Route
+	plan           plan
+	bias           []float32
+	logits, scores mat
+}
+
+func (p *routePhase) task(_ *worker, i int) {
+	r, op, k, experts := p.rows[i], p.op, p.plan.k, p.logits.stride
+	at := int(r) * k
+	moe.Route(p.logits.row(r, experts), p.bias, op.Renorm, op.Scale,
+		p.plan.ids[at:at+op.K], p.plan.weights[at:at+op.K], p.scores.row(r, experts))
 }
 
 func (b *Backend) runExperts(op *backend.Experts) {
@@ -127,18 +164,31 @@ func (b *Backend) runExperts(op *backend.Experts) {
 	out := mat{raw, width}
 	b.runFFN(blocks, x, out, op.Clamp, false)
 
-	b.pool.run(len(b.active), func(_ *worker, i int) {
-		r := b.active[i]
-		y := dst.row(r, width)
-		if !op.Add {
-			clear(y)
+	combine := &b.phases.combine
+	*combine = combinePhase{b.active, p, out, dst, width, op.Add}
+	b.pool.run(len(b.active), combine)
+}
+
+// combinePhase adds a row's expert outputs in the order of its selection.
+type combinePhase struct {
+	rows     []int32
+	plan     plan
+	out, dst mat
+	width    int
+	add      bool
+}
+
+func (c *combinePhase) task(_ *worker, i int) {
+	r, p := c.rows[i], &c.plan
+	y := c.dst.row(r, c.width)
+	if !c.add {
+		clear(y)
+	}
+	for slot := int(r) * p.k; slot < (int(r)+1)*p.k; slot++ {
+		if p.ids[slot] < 0 { // the row had too few usable experts: fail it
+			y[0] = float32(math.NaN())
+			continue
 		}
-		for slot := int(r) * p.k; slot < (int(r)+1)*p.k; slot++ {
-			if p.ids[slot] < 0 { // the row had too few usable experts: fail it
-				y[0] = float32(math.NaN())
-				continue
-			}
-			kernel.AddScaled(y, p.weights[slot], out.row(int32(slot), width))
-		}
-	})
+		kernel.AddScaled(y, p.weights[slot], c.out.row(int32(slot), c.width))
+	}
 }

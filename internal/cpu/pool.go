@@ -19,13 +19,13 @@ type pool struct {
 	workers []*worker
 	helpers []*helper // one per worker but the first
 
-	// phase holds the phase's number in its upper half and the tasks not yet
+	// open holds the phase's number in its upper half and the tasks not yet
 	// claimed in its lower half. A claim is one step, so a worker that comes late
 	// cannot take a task of a phase that it does not know, and a claimed task
 	// keeps its phase from ending and the fields below as they are.
-	phase atomic.Uint64
+	open  atomic.Uint64
 	tasks int
-	fn    func(w *worker, task int)
+	phase phase
 	op    string // the operation that runs, for errors
 	abort *atomic.Bool
 
@@ -58,16 +58,22 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// run calls fn for every task in [0, tasks), each exactly once unless the step
-// is aborted or a worker faulted.
-func (p *pool) run(tasks int, fn func(w *worker, task int)) {
+// phase is what the tasks of a phase have in common. Phases are kept in the
+// backend and used again, so that a step allocates nothing.
+type phase interface {
+	task(w *worker, i int)
+}
+
+// run runs every task in [0, tasks), each exactly once unless the step is aborted
+// or a worker faulted.
+func (p *pool) run(tasks int, ph phase) {
 	if tasks <= 0 {
 		return
 	}
-	p.tasks, p.fn = tasks, fn
+	p.tasks, p.phase = tasks, ph
 	p.left.Store(int64(tasks))
-	number := p.phase.Load()>>32 + 1
-	p.phase.Store(number<<32 | uint64(tasks))
+	number := p.open.Load()>>32 + 1
+	p.open.Store(number<<32 | uint64(tasks))
 	for _, h := range p.helpers[:min(len(p.helpers), tasks-1)] {
 		h.rouse()
 	}
@@ -83,7 +89,7 @@ func (p *pool) run(tasks int, fn func(w *worker, task int)) {
 
 // help is the life of a worker other than the caller.
 func (p *pool) help(w *worker, h *helper) {
-	waiting := func() bool { return uint32(p.phase.Load()) > 0 || p.closed.Load() }
+	waiting := func() bool { return uint32(p.open.Load()) > 0 || p.closed.Load() }
 	for !p.closed.Load() {
 		p.drain(w)
 		if p.spin(waiting) {
@@ -113,7 +119,7 @@ func (p *pool) drain(w *worker) {
 			for task, ok := p.claim(); ok; task, ok = p.claim() {
 				running = true
 				if !p.stopped() {
-					p.fn(w, task)
+					p.phase.task(w, task)
 				}
 				running = false
 				p.end()
@@ -122,23 +128,29 @@ func (p *pool) drain(w *worker) {
 		if !running {
 			return
 		}
-		if fault := (*backend.FaultError)(nil); errors.As(err, &fault) {
-			fault.Op = p.op
-		}
-		p.fail(err)
+		p.fail(named(err, p.op))
 		p.end()
 	}
+}
+
+// named gives a fault the operation it happened in.
+func named(err error, op string) error {
+	var fault *backend.FaultError
+	if errors.As(err, &fault) {
+		fault.Op = op
+	}
+	return err
 }
 
 // claim takes a task that nobody has taken.
 func (p *pool) claim() (task int, ok bool) {
 	for {
-		w := p.phase.Load()
+		w := p.open.Load()
 		left := int(uint32(w))
 		if left == 0 {
 			return 0, false
 		}
-		if p.phase.CompareAndSwap(w, w-1) {
+		if p.open.CompareAndSwap(w, w-1) {
 			return p.tasks - left, true
 		}
 	}
@@ -171,9 +183,11 @@ func (p *pool) spin(done func() bool) bool {
 
 // fail notes an error; the first one stays and stops the step.
 func (p *pool) fail(err error) {
-	if err != nil {
-		p.fault.CompareAndSwap(nil, &err)
+	if err == nil {
+		return
 	}
+	first := err
+	p.fault.CompareAndSwap(nil, &first)
 }
 
 // stopped says that no further tile should start.

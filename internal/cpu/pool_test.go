@@ -10,6 +10,10 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 )
 
+type phaseFunc func(w *worker, i int)
+
+func (f phaseFunc) task(w *worker, i int) { f(w, i) }
+
 // Every task of every phase runs exactly once, whoever comes late.
 func TestPoolRunsEachTaskOnce(t *testing.T) {
 	for _, threads := range []int{1, 2, 3, 8} {
@@ -17,7 +21,7 @@ func TestPoolRunsEachTaskOnce(t *testing.T) {
 		for phase := range 3000 {
 			tasks := phase % 23
 			counts := make([]atomic.Int32, tasks)
-			p.run(tasks, func(_ *worker, task int) {
+			p.run(tasks, phaseFunc(func(_ *worker, task int) {
 				counts[task].Add(1)
 				if task%5 == phase%7 {
 					runtime.Gosched()
@@ -25,7 +29,7 @@ func TestPoolRunsEachTaskOnce(t *testing.T) {
 				if phase%500 == 499 && task == 3 {
 					time.Sleep(2 * time.Millisecond) // the others fall asleep
 				}
-			})
+			}))
 			for task := range counts {
 				if n := counts[task].Load(); n != 1 {
 					t.Fatalf("%d threads, phase %d: task %d ran %d times", threads, phase, task, n)
@@ -45,7 +49,7 @@ func TestPoolDoesNotWaitForTheLate(t *testing.T) {
 	p.helpers = []*helper{{wake: make(chan struct{}, 1)}} // no goroutine serves it
 	ran := 0
 	for range 100 {
-		p.run(10, func(*worker, int) { ran++ })
+		p.run(10, phaseFunc(func(*worker, int) { ran++ }))
 	}
 	if ran != 1000 {
 		t.Errorf("%d tasks ran, want 1000", ran)
@@ -60,7 +64,7 @@ func TestPoolOversubscribed(t *testing.T) {
 	var ran atomic.Int64
 	start := time.Now()
 	for range 1000 {
-		p.run(32, func(*worker, int) { ran.Add(1) })
+		p.run(32, phaseFunc(func(*worker, int) { ran.Add(1) }))
 	}
 	if ran.Load() != 32000 {
 		t.Errorf("%d tasks ran, want 32000", ran.Load())
@@ -76,18 +80,18 @@ func TestPoolFault(t *testing.T) {
 	for _, threads := range []int{1, 4} {
 		p := newPool(threads)
 		p.op = "Linear"
-		p.run(100, func(_ *worker, task int) {
+		p.run(100, phaseFunc(func(_ *worker, task int) {
 			if task%10 == 3 {
 				panic("broken")
 			}
-		})
+		}))
 		var fault *backend.FaultError
 		if err := p.fault.Load(); err == nil || !errors.As(*err, &fault) || fault.Op != "Linear" || fault.Detail != "broken" {
 			t.Fatalf("%d threads: fault %v", threads, err)
 		}
 		p.fault.Store(nil)
 		var ran atomic.Int32
-		p.run(100, func(*worker, int) { ran.Add(1) })
+		p.run(100, phaseFunc(func(*worker, int) { ran.Add(1) }))
 		if ran.Load() != 100 {
 			t.Errorf("%d threads: %d tasks ran after a fault, want 100", threads, ran.Load())
 		}
@@ -101,11 +105,11 @@ func TestPoolAbort(t *testing.T) {
 	defer p.close()
 	p.abort = new(atomic.Bool)
 	var ran atomic.Int32
-	p.run(1000, func(*worker, int) {
+	p.run(1000, phaseFunc(func(*worker, int) {
 		if ran.Add(1) == 10 {
 			p.abort.Store(true)
 		}
-	})
+	}))
 	if n := ran.Load(); n < 10 || n > 12 {
 		t.Errorf("%d tasks ran, the abort came in the tenth", n)
 	}
@@ -116,7 +120,7 @@ func TestPoolClose(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for i := range 20 {
 		p := newPool(4)
-		p.run(8, func(*worker, int) {})
+		p.run(8, phaseFunc(func(*worker, int) {}))
 		if i%2 == 0 {
 			time.Sleep(time.Millisecond)
 		}

@@ -9,29 +9,33 @@ import (
 )
 
 func (b *Backend) runSample(op *backend.Sample) {
-	m, s := b.mat(op.L), b.step
-	if len(s.Sampling) == 0 {
+	if len(b.step.Sampling) == 0 {
 		return
 	}
-	b.eachOut(func(i int) backend.Health {
-		l := m.row(int32(i), m.stride)
-		for _, x := range l {
-			if !finite(x) && x != negInf { // a bias can do that
-				return backend.NonFinite
-			}
+	p := &b.phases.out
+	*p = outPhase{b: b, l: b.mat(op.L), sample: true}
+	b.eachOut(p)
+}
+
+// sampleOut draws the id of out row i from its logits.
+func (b *Backend) sampleOut(i int, l []float32) backend.Health {
+	s := &b.step.Sampling[i]
+	for _, x := range l {
+		if !finite(x) && x != negInf { // a bias can do that
+			return backend.NonFinite
 		}
-		id, ok := sample(l, &s.Sampling[i])
-		if !ok {
-			return backend.NothingAllowed
-		}
-		logSum := logSumExp(l)
-		b.result.ID[i] = id
-		b.result.LogProb[i] = float32(float64(l[id]) - logSum)
-		if n := min(int(s.Sampling[i].Top), len(l)); n > 0 {
-			b.result.Top[i] = top(l, n, logSum)
-		}
-		return 0
-	})
+	}
+	id, ok := sample(l, s)
+	if !ok {
+		return backend.NothingAllowed
+	}
+	logSum := logSumExp(l)
+	b.result.ID[i] = id
+	b.result.LogProb[i] = float32(float64(l[id]) - logSum)
+	if n := min(int(s.Top), len(l)); n > 0 {
+		b.result.Top[i] = top(l, n, logSum)
+	}
+	return 0
 }
 
 // candidate is an id that may be sampled, with exp((l - max) / temperature).
