@@ -12,10 +12,13 @@
 // # How work is divided
 //
 // A [Backend] owns a pool of workers. One operation is one or a few phases;
-// within a phase, workers take tiles from a counter until none is left and look
-// at the step's abort word before each. Matrix products tile the output columns
-// and decode each weight row once for all rows of the batch, so quantised
-// weights are never expanded whole.
+// within a phase, workers claim tasks until none is left and look at the step's
+// abort word before each. Matrix products are tasks of some output columns: a few
+// rows multiply the weights as they are stored, many rows share weights that are
+// decoded block by block, so no weight is ever expanded whole. The inner loops are
+// the kernels of internal/cpu/kernel.
+//
+// A step allocates nothing once one of its size has run.
 //
 // # Caveats
 //

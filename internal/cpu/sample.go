@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
 func (b *Backend) runSample(op *backend.Sample) {
@@ -114,11 +115,7 @@ func mass(list []candidate) (sum float64) {
 
 func logSumExp(l []float32) float64 {
 	m := slices.Max(l)
-	var sum float64
-	for _, x := range l {
-		sum += math.Exp(float64(x - m))
-	}
-	return float64(m) + math.Log(sum)
+	return float64(m) + math.Log(kernel.ExpSum(l, m))
 }
 
 // top returns the n most likely ids, equal ones by lower id; fewer if fewer can

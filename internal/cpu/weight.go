@@ -133,20 +133,6 @@ func decode(dst []float32, src []byte, t backend.DType) {
 	case backend.BF16:
 		kernel.DecodeBF16(dst, src)
 	case backend.F16:
-		for i := range dst {
-			dst[i] = f16(binary.LittleEndian.Uint16(src[2*i:]))
-		}
+		kernel.DecodeF16(dst, src)
 	}
-}
-
-// f16 converts an IEEE half: 1 sign, 5 exponent and 10 mantissa bits.
-func f16(h uint16) float32 {
-	sign, exp, man := uint32(h>>15)<<31, int(h>>10&31), uint32(h&1023)
-	switch exp {
-	case 0: // zero or subnormal: man * 2^-24
-		return math.Float32frombits(sign | math.Float32bits(float32(man)*0x1p-24))
-	case 31: // infinity or NaN
-		return math.Float32frombits(sign | 0xff<<23 | man<<13)
-	}
-	return math.Float32frombits(sign | uint32(exp+127-15)<<23 | man<<13)
 }

@@ -176,3 +176,21 @@ loop:
 	JLT  loop
 	VZEROUPPER
 	RET
+
+// func expandF16(k int, src *byte, dst *float32)
+TEXT ·expandF16(SB), NOSPLIT, $0-24
+	MOVQ k+0(FP), CX
+	MOVQ src+8(FP), SI
+	MOVQ dst+16(FP), DI
+	SHLQ $1, CX
+	XORQ AX, AX
+	PCALIGN $32
+
+loop:
+	VCVTPH2PS (SI)(AX*1), Y0
+	VMOVUPS Y0, (DI)(AX*2)
+	ADDQ $16, AX
+	CMPQ AX, CX
+	JLT  loop
+	VZEROUPPER
+	RET

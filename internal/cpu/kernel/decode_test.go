@@ -60,3 +60,31 @@ func TestDecodeBF16(t *testing.T) {
 		}
 	}
 }
+
+// Every half, at every place of a step.
+func TestDecodeF16(t *testing.T) {
+	for shift := range 9 {
+		src := make([]byte, 2*(1<<16+shift))
+		for i := range 1 << 16 {
+			src[2*(i+shift)], src[2*(i+shift)+1] = byte(i), byte(i>>8)
+		}
+		dst, intact := banded(t, len(src)/2, shift%5, float32(poisonFloat))
+		DecodeF16(dst, readable(t, src))
+		intact()
+		for i, got := range dst[shift:] {
+			sign, exp, man := 1-2*float64(i>>15), i>>10&31, float64(i&1023)
+			want := sign * math.Ldexp(1024+man, exp-25)
+			switch {
+			case exp == 0:
+				want = sign * math.Ldexp(man, -24)
+			case exp == 31 && man == 0:
+				want = math.Inf(int(sign))
+			case exp == 31:
+				want = math.NaN()
+			}
+			if float64(got) != want && (got == got || want == want) {
+				t.Fatalf("%#x is %g, want %g", i, got, want)
+			}
+		}
+	}
+}

@@ -88,6 +88,17 @@ func DecodeBF16(dst []float32, src []byte) {
 	decodeBF16(dst, src)
 }
 
+// DecodeF16 converts little endian IEEE halves to f32, exactly.
+func DecodeF16(dst []float32, src []byte) {
+	k := len(dst) &^ 7
+	if fast && k > 0 {
+		_ = src[2*k-1]
+		expandF16(k, &src[0], &dst[0])
+		dst, src = dst[k:], src[2*k:]
+	}
+	decodeF16(dst, src)
+}
+
 // DecodeF8 converts FP8 E4M3 to f32 and multiplies by scale.
 func DecodeF8(dst []float32, src []byte, scale float32) {
 	k := len(dst) &^ 31
@@ -126,6 +137,9 @@ func mulF8x1(k int, w *byte, stride int, scales *float32, rowStep, blockStep int
 
 //go:noescape
 func expandF8(k int, src *byte, scale float32, dst *float32) (nan bool)
+
+//go:noescape
+func expandF16(k int, src *byte, dst *float32)
 
 //go:noescape
 func expandBF16(k int, src *byte, dst *float32)

@@ -27,5 +27,8 @@ func Sum4(out []float32, acc []Sums) { sum4(out, acc) }
 // DecodeBF16 converts little endian bfloat16 to f32, exactly.
 func DecodeBF16(dst []float32, src []byte) { decodeBF16(dst, src) }
 
+// DecodeF16 converts little endian IEEE halves to f32, exactly.
+func DecodeF16(dst []float32, src []byte) { decodeF16(dst, src) }
+
 // DecodeF8 converts FP8 E4M3 to f32 and multiplies by scale.
 func DecodeF8(dst []float32, src []byte, scale float32) { decodeF8(dst, src, scale) }

@@ -66,6 +66,23 @@ GLOBL expConst<>(SB), RODATA|NOPTR, $480
 	VANDNPS P, M, P; \
 	VBLENDVPS H, INF, P, X
 
+// X6 = the lanes of Y3 in order, by way of X4 and X5.
+#define ORDERED \
+	VEXTRACTF128 $1, Y3, X4; \
+	VMOVSHDUP X3, X5; \
+	VADDSS X5, X3, X6; \
+	VPERMILPS $0xaa, X3, X5; \
+	VADDSS X5, X6, X6; \
+	VPERMILPS $0xff, X3, X5; \
+	VADDSS X5, X6, X6; \
+	VADDSS X4, X6, X6; \
+	VMOVSHDUP X4, X5; \
+	VADDSS X5, X6, X6; \
+	VPERMILPS $0xaa, X4, X5; \
+	VADDSS X5, X6, X6; \
+	VPERMILPS $0xff, X4, X5; \
+	VADDSS X5, X6, X6
+
 // func softmaxAVX(n int, s *float32, scale float32) (largest, sum float32)
 TEXT ·softmaxAVX(SB), NOSPLIT, $0-32
 	MOVQ n+0(FP), CX
@@ -102,21 +119,30 @@ sum:
 	ADDQ $32, AX
 	CMPQ AX, CX
 	JLT  sum
-	VEXTRACTF128 $1, Y3, X4
-	VMOVSHDUP X3, X5
-	VADDSS X5, X3, X6
-	VPERMILPS $0xaa, X3, X5
-	VADDSS X5, X6, X6
-	VPERMILPS $0xff, X3, X5
-	VADDSS X5, X6, X6
-	VADDSS X4, X6, X6
-	VMOVSHDUP X4, X5
-	VADDSS X5, X6, X6
-	VPERMILPS $0xaa, X4, X5
-	VADDSS X5, X6, X6
-	VPERMILPS $0xff, X4, X5
-	VADDSS X5, X6, X6
+	ORDERED
 	VMOVSS X6, sum+28(FP)
+	VZEROUPPER
+	RET
+
+// func expSumAVX(n int, x *float32, largest float32) float32
+TEXT ·expSumAVX(SB), NOSPLIT, $0-28
+	MOVQ n+0(FP), CX
+	MOVQ x+8(FP), SI
+	VBROADCASTSS largest+16(FP), Y1
+	VXORPS Y3, Y3, Y3
+	SHLQ $2, CX
+	XORQ AX, AX
+
+loop:
+	VMOVUPS (SI)(AX*1), Y2
+	VSUBPS Y1, Y2, Y2
+	EXP8(Y2, Y4, Y5, Y6, Y7)
+	VADDPS Y2, Y3, Y3
+	ADDQ $32, AX
+	CMPQ AX, CX
+	JLT  loop
+	ORDERED
+	VMOVSS X6, ret+24(FP)
 	VZEROUPPER
 	RET
 

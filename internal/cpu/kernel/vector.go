@@ -42,6 +42,28 @@ func ordered(a *Sums) float32 {
 	return ((((((a[0] + a[1]) + a[2]) + a[3]) + a[4]) + a[5]) + a[6]) + a[7]
 }
 
+// expBlock is how many terms of ExpSum are added in f32.
+const expBlock = 1024
+
+// ExpSum returns the sum of exp(x - largest), blocks of it in f32.
+func ExpSum(x []float32, largest float32) (sum float64) {
+	for len(x) > 0 {
+		n := min(expBlock, len(x))
+		sum += float64(expSum(x[:n], largest))
+		x = x[n:]
+	}
+	return sum
+}
+
+// expSumPlain is the plain Go twin of a block of ExpSum.
+func expSumPlain(x []float32, largest float32) float32 {
+	var lanes Sums
+	for i, v := range x {
+		lanes[i%Lanes] += exp(v - largest)
+	}
+	return ordered(&lanes)
+}
+
 // swiGLU is the plain Go twin of SwiGLU.
 func swiGLU(g, u []float32, clamp float32) {
 	for i, x := range g {

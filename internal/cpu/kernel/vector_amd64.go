@@ -123,6 +123,17 @@ func addLanes(s *Sums, a, b []float32) {
 	addLanesAVX(len(a), s, &a[0], &b[:len(a)][0])
 }
 
+func expSum(x []float32, largest float32) float32 {
+	whole := len(x) &^ (Lanes - 1)
+	if !fast || whole == 0 {
+		return expSumPlain(x, largest)
+	}
+	return expSumAVX(whole, &x[0], largest) + expSumPlain(x[whole:], largest)
+}
+
+//go:noescape
+func expSumAVX(n int, x *float32, largest float32) float32
+
 //go:noescape
 func softmaxAVX(n int, s *float32, scale float32) (largest, sum float32)
 

@@ -32,3 +32,5 @@ func ScaleMul(dst, x []float32, s float32, w []float32) { scaleMul(dst, x, s, w)
 func ReLUSum(out, d, w []float32, scale float32) { reluSum(out, d, w, scale) }
 
 func addLanes(s *Sums, a, b []float32) { addProducts(s, a, b) }
+
+func expSum(x []float32, largest float32) float32 { return expSumPlain(x, largest) }

@@ -82,6 +82,32 @@ func TestSoftmax(t *testing.T) {
 	}
 }
 
+func TestExpSum(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 2))
+	for _, n := range []int{1, 7, 8, 9, 1023, 1024, 1025, 154880} {
+		x := readable(t, make([]float32, n))
+		largest := -inf
+		for i := range x {
+			x[i] = float32(3 * r.NormFloat64())
+			if r.IntN(50) == 0 {
+				x[i] = -inf
+			}
+			largest = max(largest, x[i])
+		}
+		var want float64
+		for _, v := range x {
+			want += math.Exp(float64(v - largest))
+		}
+		if got := ExpSum(x, largest); math.Abs(got-want) > 2e-6*want && want == want {
+			t.Errorf("n=%d: %g, want %g", n, got, want)
+		}
+		x[r.IntN(n)] = nan
+		if got := ExpSum(x, 0); got == got {
+			t.Errorf("n=%d with a NaN: %g", n, got)
+		}
+	}
+}
+
 // Poison must not get lost: a NaN among the scores or an infinite score makes the
 // sum NaN, and so do scores that are all -Inf.
 func TestSoftmaxNonFinite(t *testing.T) {
