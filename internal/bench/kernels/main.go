@@ -1,9 +1,11 @@
 // Command kernels measures the CPU backend's products on synthetic weights.
 //
-// Each case runs the backend's own Linear operation, threads and all, over
-// matrices that together exceed the caches, and prints the time of one product,
-// the weight bytes and arithmetic it stands for, and their share of what the
-// memory gave when it was only read, in the same run and on the same kind of
+// Most cases run the backend's own operations, threads and all, over operands that
+// together exceed the caches: products with a matrix, the routed experts and the
+// attention of a layer of GLM-4.7-Flash. Weights of four and eight bits, which the
+// backend does not load yet, run on their kernels. Each case prints the time of
+// one product, the bytes and arithmetic it stands for, and their share of what
+// the memory gave when it was only read, just before and on the same kind of
 // pages. Times are the best and the median of the repetitions.
 //
 //	go run ./internal/bench/kernels -secs 1 -json kernels.json
@@ -13,6 +15,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -71,28 +74,65 @@ func run() (results []result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer p.close()
+	defer func() { err = errors.Join(err, p.close()) }()
+	// measure runs one case. Where memory binds it is read before, so that the
+	// two are compared in the same minute.
+	measure := func(name string, memory bool, f func(name string) (result, error)) error {
+		if !strings.Contains(name, *only) {
+			return nil
+		}
+		var read float64
+		if memory {
+			read = p.readBandwidth()
+		}
+		r, err := f(name)
+		if err != nil {
+			return err
+		}
+		if memory {
+			r.Bandwidth = r.Bytes / r.Median / read
+		}
+		print(r)
+		results = append(results, r)
+		return nil
+	}
 	for _, shape := range [][2]int{{2048, 2048}, {6144, 2048}, {2048, 6144}} {
-		for _, f := range formats {
-			for _, rows := range []int{1, 2, 4, 8, 32, 512} {
-				name := fmt.Sprintf("%-4s %dx%d rows %d", f.name, shape[0], shape[1], rows)
-				if !strings.Contains(name, *only) {
-					continue
-				}
-				var read float64
-				if rows <= 8 { // in alternation with the product it is to be compared to
-					read = p.readBandwidth()
-				}
-				r, err := p.measure(name, f, shape[0], shape[1], rows)
+		for _, rows := range []int{1, 2, 4, 8, 32, 512} {
+			suffix := fmt.Sprintf(" %dx%d rows %d", shape[0], shape[1], rows)
+			for _, f := range formats {
+				err := measure(f.name+suffix, rows <= 8, func(name string) (result, error) {
+					return p.measure(name, f, shape[0], shape[1], rows)
+				})
 				if err != nil {
-					return nil, err
+					return results, err
 				}
-				if read > 0 {
-					r.Bandwidth = r.Bytes / r.Median / read
-				}
-				print(r)
-				results = append(results, r)
 			}
+			for _, f := range panelFormats {
+				err := measure(f.name+suffix, rows <= 8, func(name string) (result, error) {
+					return p.measurePanels(name, f, shape[0], shape[1], rows), nil
+				})
+				if err != nil {
+					return results, err
+				}
+			}
+		}
+	}
+	for _, rows := range []int{1, 32, 512} {
+		for _, f := range formats {
+			err := measure(fmt.Sprintf("%s 4 of 64 experts rows %d", f.name, rows), rows == 1, func(name string) (result, error) {
+				return p.measureExperts(name, f, rows)
+			})
+			if err != nil {
+				return results, err
+			}
+		}
+	}
+	for _, context := range []int{64, 544, 2064, 8192} {
+		err := measure(fmt.Sprintf("MLA decode context %d", context), true, func(name string) (result, error) {
+			return p.measureAttention(name, context)
+		})
+		if err != nil {
+			return results, err
 		}
 	}
 	return results, nil

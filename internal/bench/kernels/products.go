@@ -109,13 +109,8 @@ func (p *products) measure(name string, f format, n, k, rows int) (r result, err
 	for i := range count {
 		v := backend.View{Name: name, Rows: n, Cols: k, DType: f.dtype, Data: p.mem.Bytes()[i*size:][:size]}
 		if f.dtype == backend.F8E4M3 {
-			blocks := n / backend.ScaleBlock * k / backend.ScaleBlock
-			scales := make([]float32, blocks)
-			for j := range scales {
-				scales[j] = 1e-4
-			}
-			v.Scales = backend.ScalesOf(n/backend.ScaleBlock, k/backend.ScaleBlock, scales...)
-			bytes = float64(size + 4*blocks)
+			v.Scales = unitScales(n, k)
+			bytes = float64(size + len(v.Scales.Data))
 		}
 		w, err := p.b.LoadWeight(v)
 		if err != nil {
