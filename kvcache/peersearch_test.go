@@ -40,8 +40,8 @@ type pathStep struct {
 
 // handOff is one whole hand-off. Breadth first, its end is far from the start.
 var handOff = []pathStep{
-	{"submit", 0}, {"admit", 0}, {"issue", 0}, {"accept", 0}, {"begin", 1}, {"complete", 0}, {"start to copy", 0},
-	{"copy a page", 0}, {"copy a page", 0}, {"send the manifest", 0}, {"commit", 0}, {"begin", 2},
+	{"submit", 0}, {"admit", 0}, {"issue", 0}, {"accept", 0}, {"begin", 2}, {"complete", 0}, {"start to copy", 0},
+	{"copy a page", 0}, {"copy a page", 0}, {"send the manifest", 0}, {"commit", 0}, {"begin", 4},
 }
 
 // searchPeers walks until there are limit states, or no more.
@@ -88,7 +88,7 @@ func searchPeers(t *testing.T, a Admission, speak []speaker, path []pathStep, li
 				continue
 			}
 			w.tidy()
-			if err := w.trace(before, m); err != nil {
+			if err := w.trace(before, m, fx); err != nil {
 				s.fail(int32(i), m, err)
 			}
 			s.landmarks(before, w, m, fx)
@@ -235,6 +235,13 @@ func (s *peerSearch) moves(w *peers) (out []move) {
 				add(abort{l.step})
 				add(complete{l.step, arrivals(st, l.step, 0)})
 				add(complete{l.step, arrivals(st, l.step, 1)})
+				for _, spoil := range []func(*arrival){
+					func(a *arrival) { a.nonce-- }, func(a *arrival) { a.session++ }, func(a *arrival) { a.epoch-- },
+				} {
+					wrong := arrivals(st, l.step, 0)
+					spoil(&wrong[0])
+					add(complete{l.step, wrong})
+				}
 			}
 			if l.ticket != (Nonce{}) {
 				t := Ticket{lease: id, nonce: l.ticket, tokens: int(l.prompt), pages: slices.Clone(l.table[:l.pinned[byWriter]])}
@@ -247,6 +254,7 @@ func (s *peerSearch) moves(w *peers) (out []move) {
 				short := t
 				short.tokens--
 				add(commit{id: id, ticket: t, manifest: Manifest{ticket: short}, tokens: tokens})
+				add(quiesced{id, Nonce{255}})
 				if !w.engine.busy || w.engine.ticket.nonce != t.nonce {
 					add(quiesced{id, l.ticket})
 				}
@@ -257,6 +265,7 @@ func (s *peerSearch) moves(w *peers) (out []move) {
 		}
 		for i, id := range ready {
 			l := c.lease(id)
+			add(begin{[]feed{{id, l.valid + 1, []int32{5}}}})
 			for _, rows := range []int32{1, 3} {
 				f := feed{id, l.valid, spoken(l)[l.valid:min(l.valid+rows, 8)]}
 				add(begin{[]feed{f}})
@@ -444,7 +453,8 @@ func TestSearchTwoPeers(t *testing.T) {
 		{Strict, []speaker{
 			{tenant, []int32{1, 2, 3}, 1, true},
 			{tenant, []int32{1, 2, 3}, 1, false},
-			{private, []int32{6}, 7, false},
+			{tenant, []int32{1, 4}, 1, false},
+			{private, []int32{1}, 7, false},
 		}, handOff, limit, []string{
 			"copy a page", "copy refused", "late write", "refused late write", "hand-off committed", "hand-off refused", "refused begin", "refused admit",
 			"abort", "abort after the end", "end during a step", "second cause loses", "warm hit", "warm hit, then cancel", "forget during use",
@@ -454,8 +464,8 @@ func TestSearchTwoPeers(t *testing.T) {
 			"cancelled when the manifest came", "cancelled when committed", "cancelled when decoding",
 		}},
 		{Clamp, []speaker{
-			{tenant, []int32{1, 2}, 6, false},
-			{private, []int32{6}, 7, false},
+			{tenant, []int32{1, 4}, 9, false}, // cut to what the context leaves
+			{private, []int32{1}, 9, false},
 		}, nil, max(limit/10, 20_000), []string{"requeued", "quarantine released", "evicted", "abort"}},
 	} {
 		s := searchPeers(t, c.admission, c.speak, c.path, c.limit)
@@ -531,7 +541,7 @@ func TestPeersSeeABrokenWorld(t *testing.T) {
 		}
 		b.mar(after)
 		var broken *breach
-		if err := after.trace(before, move{name: "nothing"}); !errors.As(err, &broken) || broken.rule != b.rule {
+		if err := after.trace(before, move{name: "nothing"}, effects{}); !errors.As(err, &broken) || broken.rule != b.rule {
 			t.Errorf("%s: %v", b.rule, err)
 		}
 	}
