@@ -53,7 +53,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 					for p := range int32(4) {
 						s.Pages, s.PageTag = append(s.Pages, 4*q+p), append(s.PageTag, 0)
 					}
-					s.Out, s.Sampling = append(s.Out, int32(len(s.IDs)-1)), append(s.Sampling, backend.Sampling{})
+					s.Out, s.Sampling = append(s.Out, int32(len(s.IDs)-1)), append(s.Sampling, backend.Sampling{Temperature: float32(q), TopP: 0.9, U: 0.5})
 				}
 				return s
 			}

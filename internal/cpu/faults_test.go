@@ -45,7 +45,7 @@ var plantedFaults = []struct {
 	{"head weights clamped", "kernel/vector.go",
 		"sum[i] += float32(weight * x)", "sum[i] += float32(max(weight, 0) * x)",
 		"IndexSelect/NegativeHeadWeight"},
-	{"ties to the higher position", "index.go",
+	{"ties to the higher position", "rank.go",
 		"const lowerWins = ^uint32(0)", "const lowerWins = 0",
 		"IndexSelect/TiesLowerPosition"},
 	{"NaN scores compete", "index.go",

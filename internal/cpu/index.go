@@ -169,63 +169,17 @@ func (k *worker) topK(scores []float32, dst []int32) (n int, usable bool) {
 		}
 		return len(scores), true
 	}
-	// One integer orders both: the score's bits made monotone, then the position,
-	// inverted so that lower ones win. All keys differ, so the set is unique
-	// whatever the algorithm.
-	const lowerWins = ^uint32(0)
 	rank := grow(&k.rank, len(scores))[:0]
 	for t, s := range scores {
 		if s == s {
-			rank = append(rank, uint64(monotone(s))<<32|uint64(uint32(t)^lowerWins))
+			rank = append(rank, rankKey(s, t))
 		}
 	}
 	n = min(len(dst), len(rank))
 	keepLargest(rank, n)
 	for i, key := range rank[:n] {
-		dst[i] = int32(uint32(key) ^ lowerWins)
+		dst[i] = rankedIndex(key)
 	}
 	slices.Sort(dst[:n])
 	return n, len(rank) == len(scores)
-}
-
-// monotone maps floats to integers of the same order. -0 would come before +0,
-// but a sum that starts at +0 never is -0.
-func monotone(x float32) uint32 {
-	bits := math.Float32bits(x)
-	if bits>>31 != 0 {
-		return ^bits
-	}
-	return bits | 1<<31
-}
-
-// keepLargest reorders x so that its n largest elements come first (quickselect
-// with a median of three; elements are distinct).
-func keepLargest(x []uint64, n int) {
-	for len(x) > 1 && n > 0 && n < len(x) {
-		a, m, c := x[0], x[len(x)/2], x[len(x)-1]
-		pivot := max(min(a, m), min(max(a, m), c))
-		i, j := 0, len(x)-1
-		for i <= j {
-			for x[i] > pivot {
-				i++
-			}
-			for x[j] < pivot {
-				j--
-			}
-			if i <= j {
-				x[i], x[j] = x[j], x[i]
-				i++
-				j--
-			}
-		}
-		// x[:j+1] > pivot >= x[j+1:i] > x[i:]
-		switch {
-		case n <= j:
-			x = x[:j+1]
-		case n >= i:
-			x, n = x[i:], n-i
-		default:
-			return
-		}
-	}
 }

@@ -88,14 +88,14 @@ type outPhase struct {
 	sample bool
 }
 
-func (p *outPhase) task(_ *worker, i int) {
+func (p *outPhase) task(k *worker, i int) {
 	b := p.b
 	if r := b.step.Out[i]; !b.alive[r] || b.result.Health[r] != 0 {
 		return
 	}
 	line := p.l.row(int32(i), p.l.stride)
 	if p.sample {
-		b.found[i] = b.sampleOut(i, line)
+		b.found[i] = b.sampleOut(k, i, line)
 		return
 	}
 	for _, v := range line[:p.valid] {

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -19,14 +18,14 @@ func (b *Backend) runSample(op *backend.Sample) {
 }
 
 // sampleOut draws the id of out row i from its logits.
-func (b *Backend) sampleOut(i int, l []float32) backend.Health {
+func (b *Backend) sampleOut(k *worker, i int, l []float32) backend.Health {
 	s := &b.step.Sampling[i]
 	for _, x := range l {
 		if !finite(x) && x != negInf { // a bias can do that
 			return backend.NonFinite
 		}
 	}
-	id, ok := sample(l, s)
+	id, ok := k.sample(l, s)
 	if !ok {
 		return backend.NothingAllowed
 	}
@@ -34,20 +33,44 @@ func (b *Backend) sampleOut(i int, l []float32) backend.Health {
 	b.result.ID[i] = id
 	b.result.LogProb[i] = float32(float64(l[id]) - logSum)
 	if n := min(int(s.Top), len(l)); n > 0 {
-		b.result.Top[i] = top(l, n, logSum)
+		b.result.Top[i] = k.top(l, n, logSum)
 	}
 	return 0
 }
 
-// candidate is an id that may be sampled, with exp((l - max) / temperature).
-type candidate struct {
-	id int32
-	p  float64
+// ranking lists ids by falling logit, equal ones by lower id. It sorts as far as
+// it is looked at, which of a vocabulary is seldom far.
+type ranking struct {
+	keys   []uint64
+	sorted int
+}
+
+// rankLogits ranks the ids that can be sampled. It is valid until the next top-k.
+func (k *worker) rankLogits(l []float32) ranking {
+	keys := grow(&k.rank, len(l))[:0]
+	for i, x := range l {
+		if x > negInf {
+			keys = append(keys, rankKey(x, i))
+		}
+	}
+	return ranking{keys: keys}
+}
+
+// at returns the id of rank i.
+func (r *ranking) at(i int) int32 {
+	if i >= r.sorted {
+		n := min(len(r.keys), max(64, 4*r.sorted, i+1))
+		keepLargest(r.keys[r.sorted:], n-r.sorted)
+		slices.Sort(r.keys[r.sorted:n])
+		slices.Reverse(r.keys[r.sorted:n])
+		r.sorted = n
+	}
+	return rankedIndex(r.keys[i])
 }
 
 // sample draws an id as backend.Sampling documents. ok is false when every
 // logit is -inf.
-func sample(l []float32, p *backend.Sampling) (id int32, ok bool) {
+func (k *worker) sample(l []float32, p *backend.Sampling) (id int32, ok bool) {
 	best := int32(-1)
 	for i, x := range l {
 		if x > negInf && (best < 0 || x > l[best]) {
@@ -57,60 +80,65 @@ func sample(l []float32, p *backend.Sampling) (id int32, ok bool) {
 	if best < 0 || p.Temperature == 0 {
 		return best, best >= 0
 	}
-	var list []candidate
-	for i, x := range l {
-		if x > negInf {
-			list = append(list, candidate{int32(i), math.Exp(float64(x-l[best]) / float64(p.Temperature))})
-		}
-	}
-	slices.SortFunc(list, func(a, c candidate) int {
-		if a.p != c.p {
-			return cmp.Compare(c.p, a.p)
-		}
-		return cmp.Compare(a.id, c.id)
-	})
-	list = truncate(list, p)
-	u := p.U * mass(list)
+	d := draw{k.rankLogits(l), l, l[best], float64(p.Temperature)}
+	n, mass := d.truncate(p)
+	u := p.U * mass
 	var sum float64
-	for _, c := range list {
-		if sum += c.p; sum > u {
-			return c.id, true
+	for i := range n {
+		if sum += d.p(i); sum > u {
+			return d.at(i), true
 		}
 	}
-	return list[len(list)-1].id, true
+	return d.at(n - 1), true
 }
 
-// truncate applies top-k, top-p and min-p to a list sorted by falling p.
-func truncate(list []candidate, p *backend.Sampling) []candidate {
-	if k := int(p.TopK); k > 0 && k < len(list) {
-		list = list[:k]
-	}
-	if p.TopP > 0 && p.TopP < 1 {
-		want := float64(p.TopP) * mass(list)
-		var sum float64
-		for i, c := range list {
-			if sum += c.p; sum >= want {
-				list = list[:i+1]
-				break
+// draw gives the ranked ids their exp((l - max) / temperature).
+type draw struct {
+	ranking
+	l           []float32
+	max         float32
+	temperature float64
+}
+
+func (d *draw) exp(x float32) float64 { return math.Exp(float64(x-d.max) / d.temperature) }
+
+func (d *draw) p(i int) float64 { return d.exp(d.l[d.at(i)]) }
+
+// truncate applies top-k, top-p and min-p and returns how many ids are left and
+// what their p add up to.
+func (d *draw) truncate(p *backend.Sampling) (n int, mass float64) {
+	n = len(d.keys)
+	if k := int(p.TopK); k > 0 && k < n {
+		n = k
+		for i := range n {
+			mass += d.p(i)
+		}
+	} else {
+		for _, x := range d.l {
+			if x > negInf {
+				mass += d.exp(x)
 			}
 		}
 	}
-	if p.MinP > 0 {
-		floor := float64(p.MinP) * list[0].p
-		n := 1
-		for n < len(list) && list[n].p >= floor {
-			n++
+	topP := p.TopP > 0 && p.TopP < 1
+	if !topP && p.MinP <= 0 {
+		return n, mass
+	}
+	want, floor := math.Inf(1), float64(p.MinP)*d.p(0)
+	if topP {
+		want = float64(p.TopP) * mass
+	}
+	mass = 0
+	for i := range n {
+		q := d.p(i)
+		if i > 0 && q < floor {
+			return i, mass
 		}
-		list = list[:n]
+		if mass += q; mass >= want {
+			return i + 1, mass
+		}
 	}
-	return list
-}
-
-func mass(list []candidate) (sum float64) {
-	for _, c := range list {
-		sum += c.p
-	}
-	return sum
+	return n, mass
 }
 
 func logSumExp(l []float32) float64 {
@@ -120,17 +148,12 @@ func logSumExp(l []float32) float64 {
 
 // top returns the n most likely ids, equal ones by lower id; fewer if fewer can
 // be sampled.
-func top(l []float32, n int, logSum float64) []backend.TokenProb {
-	ids := make([]int32, len(l))
-	for i := range ids {
-		ids[i] = int32(i)
-	}
-	slices.SortStableFunc(ids, func(a, c int32) int { return cmp.Compare(l[c], l[a]) })
-	var out []backend.TokenProb
-	for _, id := range ids[:n] {
-		if l[id] > negInf {
-			out = append(out, backend.TokenProb{ID: id, LogProb: float32(float64(l[id]) - logSum)})
-		}
+func (k *worker) top(l []float32, n int, logSum float64) []backend.TokenProb {
+	r := k.rankLogits(l)
+	out := make([]backend.TokenProb, min(n, len(r.keys)))
+	for i := range out {
+		id := r.at(i)
+		out[i] = backend.TokenProb{ID: id, LogProb: float32(float64(l[id]) - logSum)}
 	}
 	return out
 }
