@@ -94,7 +94,7 @@ func (k *worker) few(w *weight, n int, x mat, lines []int32) []kernel.Sums {
 		stride := roundUp(cols-k0, lanes)
 		block := grow(&k.weights, groupRows*stride)
 		w.block(block, stride, n, k0, cols)
-		k.multiply(acc, block, stride, x, lines, cols, k0, cols)
+		k.multiply(acc, 0, block, stride, 1, x, lines, cols, k0, cols)
 	}
 	return acc
 }
@@ -120,11 +120,11 @@ func (k *worker) inPlace(acc []kernel.Sums, w *weight, n int, x mat, lines []int
 		sums, in := acc[i*groupRows:][:len(some)*groupRows], k.columns(x, some, cols, 0, k0)
 		switch w.DType {
 		case backend.F32:
-			kernel.MulF32(sums, w.floats[n*cols:], cols, in)
+			kernel.MulF32(sums, 0, w.floats[n*cols:], cols, 1, in)
 		case backend.BF16:
 			kernel.MulBF16(sums, w.Data[2*n*cols:], 2*cols, in)
 		default:
-			kernel.MulF8((*[groupRows]kernel.Sums)(sums), w.Data[n*cols:], cols, w.scalesFrom(n), in[0])
+			kernel.MulF8((*[groupRows]kernel.Sums)(sums), w.Data[n*cols:], cols, w.scalesFrom(n, 0), in[0])
 		}
 	}
 	return k0
@@ -148,13 +148,7 @@ func (k *worker) many(w *weight, n, groups int, x mat, lines []int32) []kernel.S
 		for g := range groups {
 			w.block(block[g*groupRows*kBlock:], kBlock, n+g*groupRows, k0, k1)
 		}
-		for i := 0; i < len(lines); i += kernel.MaxLines {
-			some := lines[i:min(i+kernel.MaxLines, len(lines))]
-			for g := range groups {
-				sums := acc[g*each+i*groupRows:][:len(some)*groupRows]
-				k.multiply(sums, block[g*groupRows*kBlock:], kBlock, x, some, w.Cols, k0, k1)
-			}
-		}
+		k.multiply(acc, each, block, kBlock, groups, x, lines, w.Cols, k0, k1)
 	}
 	return acc
 }
@@ -163,6 +157,10 @@ func (k *worker) many(w *weight, n, groups int, x mat, lines []int32) []kernel.S
 // with zeros to a multiple of Lanes. Rows beyond the weight are zeros too.
 func (w *weight) block(dst []float32, stride, n, k0, k1 int) {
 	width := k1 - k0
+	if w.DType == backend.F8E4M3 && width%kernel.StepF8 == 0 && n+groupRows <= w.Rows && w.scalesInGroups(n) {
+		kernel.DecodeGroupF8(dst, stride, w.Data[n*w.Cols+k0:], w.Cols, w.scalesFrom(n, k0), width)
+		return
+	}
 	for i := range groupRows {
 		row := dst[i*stride:][:roundUp(width, lanes)]
 		clear(row[width:])
@@ -174,17 +172,18 @@ func (w *weight) block(dst []float32, stride, n, k0, k1 int) {
 	}
 }
 
-// multiply adds the products of a decoded group with columns [k0, k1) of lines.
-func (k *worker) multiply(acc []kernel.Sums, block []float32, stride int, x mat, lines []int32, cols, k0, k1 int) {
+// multiply adds the products of decoded groups, whose sums are each apart, with
+// columns [k0, k1) of lines.
+func (k *worker) multiply(acc []kernel.Sums, each int, block []float32, stride, groups int, x mat, lines []int32, cols, k0, k1 int) {
 	whole := (k1 - k0) &^ (lanes - 1)
 	for i := 0; i < len(lines); i += kernel.MaxLines {
 		some := lines[i:min(i+kernel.MaxLines, len(lines))]
-		sums := acc[i*groupRows:][:len(some)*groupRows]
+		sums := acc[i*groupRows:]
 		if whole > 0 {
-			kernel.MulF32(sums, block, stride, k.columns(x, some, cols, k0, whole))
+			kernel.MulF32(sums, each, block, stride, groups, k.columns(x, some, cols, k0, whole))
 		}
 		if k0+whole < k1 {
-			kernel.MulF32(sums, block[whole:], stride, k.tail(x, some, cols, k0+whole))
+			kernel.MulF32(sums, each, block[whole:], stride, groups, k.tail(x, some, cols, k0+whole))
 		}
 	}
 }
@@ -194,7 +193,7 @@ func (k *worker) multiply(acc []kernel.Sums, block []float32, stride int, x mat,
 func (k *worker) small(block []float32, stride int, x mat, lines, cols int) []float32 {
 	acc := grow(&k.sums, lines*groupRows)
 	clear(acc)
-	k.multiply(acc, block, stride, x, k.firstLines(lines), cols, 0, cols)
+	k.multiply(acc, 0, block, stride, 1, x, k.firstLines(lines), cols, 0, cols)
 	y := grow(&k.y, lines*groupRows)
 	kernel.Sum4(y, acc)
 	return y

@@ -95,12 +95,13 @@ func (w *weight) scaleAt(n, k0 int) (at, step int) {
 
 var noScale = []float32{1}
 
-// scalesFrom returns the scales of the group of rows that starts with row n.
-func (w *weight) scalesFrom(n int) kernel.Scales {
+// scalesFrom returns the scales of the group of rows that starts with row n, from
+// the block of column k0 on.
+func (w *weight) scalesFrom(n, k0 int) kernel.Scales {
 	if !w.scaled() {
 		return kernel.Scales{Values: noScale}
 	}
-	at, step := w.scaleAt(n, 0)
+	at, step := w.scaleAt(n, k0)
 	return kernel.Scales{Values: w.scales[at:], RowStep: 1 - step, BlockStep: step}
 }
 

@@ -36,6 +36,16 @@ func decodeF8(dst []float32, src []byte, scale float32) {
 	}
 }
 
+// decodeGroupF8 is the plain Go twin of DecodeGroupF8.
+func decodeGroupF8(dst []float32, dstStride int, src []byte, stride int, s Scales, k int) {
+	for r := range Rows {
+		for k0 := 0; k0 < k; k0 += ScaleBlock {
+			width := min(ScaleBlock, k-k0)
+			decodeF8(dst[r*dstStride+k0:][:width], src[r*stride+k0:], s.at(r, k0/ScaleBlock))
+		}
+	}
+}
+
 // e4m3 maps the 256 codes of FP8 E4M3 "fn": 1 sign, 4 exponent (bias 7) and 3
 // mantissa bits, no infinities, NaN only at 0x7f and 0xff.
 var e4m3 = func() (t [256]float32) {

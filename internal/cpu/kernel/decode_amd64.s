@@ -111,6 +111,31 @@ found:
 	MOVB $1, nan+64(FP)
 	RET
 
+// Thirty-two codes from (SI)(AX*1) to (DI)(AX*4), scaled by Y8.
+#define F8EXPAND \
+	VPAND (SI)(AX*1), Y13, Y7; \
+	VPMAXUB Y7, Y14, Y14; \
+	VPMOVSXBW (SI)(AX*1), Y0; \
+	VPMOVSXBW 16(SI)(AX*1), Y1; \
+	VPSLLW $7, Y0, Y0; \
+	VPSLLW $7, Y1, Y1; \
+	VPAND Y12, Y0, Y0; \
+	VPAND Y12, Y1, Y1; \
+	VCVTPH2PS X0, Y2; \
+	VEXTRACTI128 $1, Y0, X0; \
+	VCVTPH2PS X1, Y4; \
+	VEXTRACTI128 $1, Y1, X1; \
+	VCVTPH2PS X0, Y3; \
+	VCVTPH2PS X1, Y5; \
+	VMULPS Y8, Y2, Y2; \
+	VMULPS Y8, Y3, Y3; \
+	VMULPS Y8, Y4, Y4; \
+	VMULPS Y8, Y5, Y5; \
+	VMOVUPS Y2, (DI)(AX*4); \
+	VMOVUPS Y3, 32(DI)(AX*4); \
+	VMOVUPS Y4, 64(DI)(AX*4); \
+	VMOVUPS Y5, 96(DI)(AX*4)
+
 // func expandF8(k int, src *byte, scale float32, dst *float32) (nan bool)
 TEXT ·expandF8(SB), NOSPLIT, $0-33
 	MOVQ k+0(FP), CX
@@ -126,28 +151,7 @@ TEXT ·expandF8(SB), NOSPLIT, $0-33
 	PCALIGN $32
 
 loop:
-	VPAND (SI)(AX*1), Y13, Y7
-	VPMAXUB Y7, Y14, Y14
-	VPMOVSXBW (SI)(AX*1), Y0
-	VPMOVSXBW 16(SI)(AX*1), Y1
-	VPSLLW $7, Y0, Y0
-	VPSLLW $7, Y1, Y1
-	VPAND Y12, Y0, Y0
-	VPAND Y12, Y1, Y1
-	VCVTPH2PS X0, Y2
-	VEXTRACTI128 $1, Y0, X0
-	VCVTPH2PS X1, Y4
-	VEXTRACTI128 $1, Y1, X1
-	VCVTPH2PS X0, Y3
-	VCVTPH2PS X1, Y5
-	VMULPS Y8, Y2, Y2
-	VMULPS Y8, Y3, Y3
-	VMULPS Y8, Y4, Y4
-	VMULPS Y8, Y5, Y5
-	VMOVUPS Y2, (DI)(AX*4)
-	VMOVUPS Y3, 32(DI)(AX*4)
-	VMOVUPS Y4, 64(DI)(AX*4)
-	VMOVUPS Y5, 96(DI)(AX*4)
+	F8EXPAND
 	ADDQ $32, AX
 	CMPQ AX, CX
 	JLT  loop
@@ -156,6 +160,54 @@ loop:
 	VZEROUPPER
 	TESTL BX, BX
 	SETNE nan+32(FP)
+	RET
+
+// func expandGroupF8(k int, src *byte, stride int, scales *float32, rowStep, blockStep int, dst *float32, dstStride int) (nan bool)
+TEXT ·expandGroupF8(SB), NOSPLIT, $0-65
+	MOVQ k+0(FP), CX
+	MOVQ src+8(FP), SI
+	MOVQ stride+16(FP), R8
+	MOVQ scales+24(FP), R9
+	MOVQ rowStep+32(FP), R10
+	MOVQ blockStep+40(FP), R11
+	MOVQ dst+48(FP), DI
+	MOVQ dstStride+56(FP), R12
+	VPBROADCASTD f8mask<>+0(SB), Y12
+	VPBROADCASTD f8mask<>+4(SB), Y13
+	VBROADCASTSS f8mask<>+8(SB), Y15
+	VPXOR Y14, Y14, Y14
+	MOVQ $4, R13
+
+row:
+	XORQ AX, AX
+	MOVQ R9, DX
+
+block:
+	VBROADCASTSS (DX), Y8
+	VMULPS Y15, Y8, Y8
+	LEAQ (DX)(R11*4), DX
+	LEAQ 128(AX), BX // the end of the block
+	CMPQ BX, CX
+	CMOVQGT CX, BX
+	PCALIGN $32
+
+loop:
+	F8EXPAND
+	ADDQ $32, AX
+	CMPQ AX, BX
+	JLT  loop
+	CMPQ AX, CX
+	JLT  block
+	ADDQ R8, SI
+	LEAQ (DI)(R12*4), DI
+	LEAQ (R9)(R10*4), R9
+	DECQ R13
+	JG   row
+	VPCMPEQB Y13, Y14, Y14
+	VPMOVMSKB Y14, BX
+	VZEROUPPER
+	TESTL BX, BX
+	SETNE nan+64(FP)
 	RET
 
 // func expandBF16(k int, src *byte, dst *float32)

@@ -43,6 +43,44 @@ func TestDecodeF8EveryCode(t *testing.T) {
 	}
 }
 
+// A group of rows is its rows, block by block.
+func TestDecodeGroupF8(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 1))
+	for k := StepF8; k < 600; k += StepF8 {
+		for _, withNaN := range []bool{false, true} {
+			for _, s := range []Scales{{BlockStep: 1}, {RowStep: 1}} {
+				stride, dstStride := k+7, k+3
+				src := make([]byte, (Rows-1)*stride+k)
+				for i := range src {
+					for src[i] = byte(r.Uint32()); src[i]&0x7f == 0x7f; src[i] = byte(r.Uint32()) {
+					}
+				}
+				if withNaN {
+					src[r.IntN(Rows)*stride+r.IntN(k)] = 0xff
+				}
+				src = readable(t, src)
+				s.Values = readable(t, random(r, make([]float32, s.RowStep*(Rows-1)+s.BlockStep*((k-1)/ScaleBlock)+1)))
+				dst, intact := banded(t, (Rows-1)*dstStride+k, 1, float32(poisonFloat))
+				DecodeGroupF8(dst, dstStride, src, stride, s, k)
+				intact()
+				for at, got := range dst {
+					row, i := at/dstStride, at%dstStride
+					if i >= k {
+						if got != poisonFloat {
+							t.Fatalf("k=%d: element %d beyond row %d was written", k, i, row)
+						}
+						continue
+					}
+					want := e4m3[src[row*stride+i]] * s.at(row, i/ScaleBlock)
+					if got != want && (got == got || want == want) {
+						t.Fatalf("k=%d: element %d of row %d is %g, want %g", k, i, row, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestDecodeBF16(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1))
 	for n := 1; n < 70; n++ {

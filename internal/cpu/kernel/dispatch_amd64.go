@@ -15,27 +15,31 @@ func Name() string {
 	return "plain Go"
 }
 
-// MulF32 adds the products of Rows weight rows, stride apart in w, with each of
-// the 1 to MaxLines rows of x: acc[i*Rows+r] takes x[i] and weight row r. Rows of
-// x are equally long, a multiple of Lanes.
-func MulF32(acc []Sums, w []float32, stride int, x [][]float32) {
+// MulF32 adds the products of groups of Rows weight rows, stride apart in w, with
+// each of the 1 to MaxLines rows of x: acc[g*each+i*Rows+r] takes row r of group g
+// and x[i]. Rows of x are equally long, a multiple of Lanes.
+func MulF32(acc []Sums, each int, w []float32, stride, groups int, x [][]float32) {
 	k := len(x[0])
 	if !fast || k == 0 {
-		mulF32(acc, w, stride, x)
+		mulF32(acc, each, w, stride, groups, x)
 		return
 	}
-	_, _ = acc[len(x)*Rows-1], w[(Rows-1)*stride+k-1]
+	_, _ = acc[(groups-1)*each+len(x)*Rows-1], w[(groups*Rows-1)*stride+k-1]
 	switch len(x) {
 	case 1:
-		mulF32x1(k, &w[0], stride, &x[0][0], &acc[0])
+		for g := range groups {
+			mulF32x1(k, &w[g*Rows*stride], stride, &x[0][0], &acc[g*each])
+		}
 	case 2:
-		mulF32x2(k, &w[0], stride, &x[0][0], &x[1][:k][0], &acc[0])
+		for g := range groups {
+			mulF32x2(k, &w[g*Rows*stride], stride, &x[0][0], &x[1][:k][0], &acc[g*each])
+		}
 	default:
-		mulF32x3(k, &w[0], stride, &x[0][0], &x[1][:k][0], &x[2][:k][0], &acc[0])
+		mulF32x3(k, &w[0], stride, &x[0][0], &x[1][:k][0], &x[2][:k][0], &acc[0], groups, each)
 	}
 }
 
-// MulBF16 is MulF32 for weights as stored; stride is in bytes.
+// MulBF16 is MulF32 for one group as stored; stride is in bytes.
 func MulBF16(acc []Sums, w []byte, stride int, x [][]float32) {
 	k := len(x[0])
 	if !fast || k == 0 {
@@ -111,6 +115,18 @@ func DecodeF8(dst []float32, src []byte, scale float32) {
 	decodeF8(dst, src, scale)
 }
 
+// DecodeGroupF8 converts the first k elements of Rows rows of FP8 E4M3, stride
+// apart, with their scales. k is a multiple of StepF8.
+func DecodeGroupF8(dst []float32, dstStride int, src []byte, stride int, s Scales, k int) {
+	if fast && k > 0 {
+		_, _, _ = dst[(Rows-1)*dstStride+k-1], src[(Rows-1)*stride+k-1], s.at(Rows-1, (k-1)/ScaleBlock)
+		if !expandGroupF8(k, &src[0], stride, &s.Values[0], s.RowStep, s.BlockStep, &dst[0], dstStride) {
+			return
+		}
+	}
+	decodeGroupF8(dst, dstStride, src, stride, s, k)
+}
+
 //go:noescape
 func mulF32x1(k int, w *float32, stride int, x *float32, acc *Sums)
 
@@ -118,7 +134,7 @@ func mulF32x1(k int, w *float32, stride int, x *float32, acc *Sums)
 func mulF32x2(k int, w *float32, stride int, x0, x1 *float32, acc *Sums)
 
 //go:noescape
-func mulF32x3(k int, w *float32, stride int, x0, x1, x2 *float32, acc *Sums)
+func mulF32x3(k int, w *float32, stride int, x0, x1, x2 *float32, acc *Sums, groups, each int)
 
 //go:noescape
 func mulBF16x1(k int, w *byte, stride int, x *float32, acc *Sums)
@@ -129,7 +145,7 @@ func mulBF16x2(k int, w *byte, stride int, x0, x1 *float32, acc *Sums)
 //go:noescape
 func mulBF16x3(k int, w *byte, stride int, x0, x1, x2 *float32, acc *Sums)
 
-// mulF8x1 and expandF8 say whether a NaN was among the codes; then their output
+// mulF8x1, expandF8 and expandGroupF8 say whether a NaN was among the codes; then their output
 // is not valid, and mulF8x1 has left acc alone.
 //
 //go:noescape
@@ -137,6 +153,9 @@ func mulF8x1(k int, w *byte, stride int, scales *float32, rowStep, blockStep int
 
 //go:noescape
 func expandF8(k int, src *byte, scale float32, dst *float32) (nan bool)
+
+//go:noescape
+func expandGroupF8(k int, src *byte, stride int, scales *float32, rowStep, blockStep int, dst *float32, dstStride int) (nan bool)
 
 //go:noescape
 func expandF16(k int, src *byte, dst *float32)

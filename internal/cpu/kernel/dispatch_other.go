@@ -5,12 +5,14 @@ package kernel
 // Name says which kernels run.
 func Name() string { return "plain Go" }
 
-// MulF32 adds the products of Rows weight rows, stride apart in w, with each of
-// the 1 to MaxLines rows of x: acc[i*Rows+r] takes x[i] and weight row r. Rows of
-// x are equally long, a multiple of Lanes.
-func MulF32(acc []Sums, w []float32, stride int, x [][]float32) { mulF32(acc, w, stride, x) }
+// MulF32 adds the products of groups of Rows weight rows, stride apart in w, with
+// each of the 1 to MaxLines rows of x: acc[g*each+i*Rows+r] takes row r of group g
+// and x[i]. Rows of x are equally long, a multiple of Lanes.
+func MulF32(acc []Sums, each int, w []float32, stride, groups int, x [][]float32) {
+	mulF32(acc, each, w, stride, groups, x)
+}
 
-// MulBF16 is MulF32 for weights as stored; stride is in bytes.
+// MulBF16 is MulF32 for one group as stored; stride is in bytes.
 func MulBF16(acc []Sums, w []byte, stride int, x [][]float32) { mulBF16(acc, w, stride, x) }
 
 // MulF8 is MulBF16 for one row of x and FP8 E4M3 weights with a scale every
@@ -32,3 +34,9 @@ func DecodeF16(dst []float32, src []byte) { decodeF16(dst, src) }
 
 // DecodeF8 converts FP8 E4M3 to f32 and multiplies by scale.
 func DecodeF8(dst []float32, src []byte, scale float32) { decodeF8(dst, src, scale) }
+
+// DecodeGroupF8 converts the first k elements of Rows rows of FP8 E4M3, stride
+// apart, with their scales. k is a multiple of StepF8.
+func DecodeGroupF8(dst []float32, dstStride int, src []byte, stride int, s Scales, k int) {
+	decodeGroupF8(dst, dstStride, src, stride, s, k)
+}

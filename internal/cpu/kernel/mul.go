@@ -16,10 +16,12 @@ const MaxLines = 3
 type Sums [Lanes]float32
 
 // mulF32 is the plain Go twin of MulF32.
-func mulF32(acc []Sums, w []float32, stride int, x [][]float32) {
-	for i, line := range x {
-		for r := range Rows {
-			addProducts(&acc[i*Rows+r], w[r*stride:], line)
+func mulF32(acc []Sums, each int, w []float32, stride, groups int, x [][]float32) {
+	for g := range groups {
+		for i, line := range x {
+			for r := range Rows {
+				addProducts(&acc[g*each+i*Rows+r], w[(g*Rows+r)*stride:], line)
+			}
 		}
 	}
 }
@@ -68,7 +70,7 @@ func mulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
 		for r := range Rows {
 			decodeF8(tile[r*ScaleBlock:][:width], w[r*stride+k:], s.at(r, k/ScaleBlock))
 		}
-		MulF32(acc[:], tile[:], ScaleBlock, [][]float32{x[k : k+width]})
+		MulF32(acc[:], 0, tile[:], ScaleBlock, 1, [][]float32{x[k : k+width]})
 	}
 }
 

@@ -108,18 +108,25 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulF32x3(k int, w *float32, stride int, x0, x1, x2 *float32, acc *Sums)
-TEXT ·mulF32x3(SB), NOSPLIT, $0-56
+// func mulF32x3(k int, w *float32, stride int, x0, x1, x2 *float32, acc *Sums, groups, each int)
+//
+// Groups of four rows one after the other, each sums on.
+TEXT ·mulF32x3(SB), NOSPLIT, $0-72
 	MOVQ k+0(FP), CX
 	ROWS(2)
+	SHLQ $2, BX // from group to group
 	MOVQ x0+24(FP), DI
 	MOVQ x1+32(FP), SI
 	MOVQ x2+40(FP), R12
 	MOVQ acc+48(FP), DX
+	MOVQ each+64(FP), R13
+	SHLQ $5, R13
+	SHLQ $2, CX
+
+group:
 	LOAD4(0, Y0, Y1, Y2, Y3)
 	LOAD4(128, Y4, Y5, Y6, Y7)
 	LOAD4(256, Y8, Y9, Y10, Y11)
-	SHLQ $2, CX
 	XORQ AX, AX
 	PCALIGN $32
 
@@ -149,6 +156,13 @@ loop:
 	STORE4(0, Y0, Y1, Y2, Y3)
 	STORE4(128, Y4, Y5, Y6, Y7)
 	STORE4(256, Y8, Y9, Y10, Y11)
+	ADDQ BX, R8
+	ADDQ BX, R9
+	ADDQ BX, R10
+	ADDQ BX, R11
+	ADDQ R13, DX
+	DECQ groups+56(FP)
+	JG   group
 	VZEROUPPER
 	RET
 

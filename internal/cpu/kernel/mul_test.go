@@ -59,7 +59,7 @@ func TestMulF32(t *testing.T) {
 					}
 					acc, intact := banded(t, lines*Rows, pad, Sums{poisonFloat})
 					clear(acc)
-					MulF32(acc, w, stride, x)
+					MulF32(acc, 0, w, stride, 1, x)
 					intact()
 					for i, line := range x {
 						for n := range Rows {
@@ -71,8 +71,8 @@ func TestMulF32(t *testing.T) {
 					cut := k / 2 / Lanes * Lanes
 					for i, line := range x {
 						alone := make([]Sums, Rows)
-						MulF32(alone, w, stride, [][]float32{line[:cut]})
-						MulF32(alone, w[cut:], stride, [][]float32{line[cut:]})
+						MulF32(alone, 0, w, stride, 1, [][]float32{line[:cut]})
+						MulF32(alone, 0, w[cut:], stride, 1, [][]float32{line[cut:]})
 						for n, s := range alone {
 							if s != acc[i*Rows+n] {
 								t.Fatalf("line %d row %d: %v alone and cut, %v together", i, n, s, acc[i*Rows+n])
@@ -88,7 +88,7 @@ func TestMulF32(t *testing.T) {
 					for i := range acc {
 						acc[i] = Sums{0: float32(i)}
 					}
-					MulF32(acc, w, stride, x)
+					MulF32(acc, 0, w, stride, 1, x)
 					for i, line := range x {
 						for n := range Rows {
 							want := exactSums(w[n*stride:][:k], line)
@@ -99,6 +99,38 @@ func TestMulF32(t *testing.T) {
 						}
 					}
 				})
+			}
+		}
+	}
+}
+
+// Several groups at a time give the bits of each alone, and touch nothing between
+// their sums.
+func TestMulF32Groups(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 1))
+	for groups := 1; groups <= 5; groups++ {
+		for lines := 1; lines <= MaxLines; lines++ {
+			const k = 72
+			stride, each := k+3, lines*Rows+2
+			w := readable(t, random(r, make([]float32, (groups*Rows-1)*stride+k)))
+			x := make([][]float32, lines)
+			for i := range x {
+				x[i] = readable(t, random(r, make([]float32, k)))
+			}
+			acc, intact := banded(t, (groups-1)*each+lines*Rows, 1, Sums{poisonFloat})
+			for i := range acc {
+				random(r, acc[i][:])
+			}
+			want := append([]Sums(nil), acc...)
+			MulF32(acc, each, w, stride, groups, x)
+			intact()
+			for g := range groups {
+				MulF32(want[g*each:], 0, w[g*Rows*stride:], stride, 1, x)
+			}
+			for i := range acc {
+				if acc[i] != want[i] {
+					t.Fatalf("%d groups, %d lines: sums %d are %v, alone %v", groups, lines, i, acc[i], want[i])
+				}
 			}
 		}
 	}
@@ -140,7 +172,7 @@ func TestMulBF16(t *testing.T) {
 				for n := range Rows {
 					DecodeBF16(decoded[n*k:][:k], w[n*stride:])
 				}
-				MulF32(want, decoded, k, x)
+				MulF32(want, 0, decoded, k, 1, x)
 				for i := range acc {
 					if acc[i] != want[i] {
 						t.Fatalf("k=%d, product %d of %d lines: sums %v, decoded %v", k, i, lines, acc[i], want[i])
@@ -185,7 +217,7 @@ func TestMulF8(t *testing.T) {
 						within(t, fmt.Sprintf("k=%d row %d", k, n), acc[n], decoded[n*k:][:k], x)
 					}
 				}
-				MulF32(want[:], decoded, k, [][]float32{x})
+				MulF32(want[:], 0, decoded, k, 1, [][]float32{x})
 				for n := range Rows {
 					for j := range Lanes {
 						a, b := acc[n][j], want[n][j]
