@@ -1,7 +1,7 @@
 // Command agent repairs Go code with a GLM that runs inside of it.
 //
-//	go run ./examples/agent -model DIR                      # a small broken package, drawn from a seed
-//	go run ./examples/agent -model DIR -dir REPO "task"     # your own
+//	go run ./examples/agent                                 # a small broken package, drawn from a seed
+//	go run ./examples/agent -model DIR -dir REPO "task"     # your own model and code
 //
 // It shows what the model thinks, which tools it calls and what they answer, the
 // changes it makes, how fast it is, and how much of each prompt came from cache.
@@ -27,6 +27,7 @@ import (
 	"github.com/cofferdam-ml/cofferdam/glm"
 	"github.com/cofferdam-ml/cofferdam/glm/agent"
 	"github.com/cofferdam-ml/cofferdam/glm/agent/workspace"
+	"github.com/cofferdam-ml/cofferdam/glm/demo"
 )
 
 type options struct {
@@ -38,13 +39,13 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.model, "model", "", "checkpoint directory")
+	flag.StringVar(&o.model, "model", "", "checkpoint directory; empty: the embedded model")
 	flag.StringVar(&o.dir, "dir", "", "folder with the code; a task without it means the current one")
 	flag.BoolVar(&o.yes, "yes", false, "run commands without asking")
-	flag.Uint64Var(&o.seed, "seed", 0, "which broken package to repair if no task is given; 0: any")
+	flag.Uint64Var(&o.seed, "seed", 7, "which broken package to repair if no task is given; 0: any")
 	flag.IntVar(&o.width, "width", 0, "columns to fill; 0: those of the terminal")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, `usage: agent -model DIR [-dir REPO] [-yes] [-width N] "task"`+"\n       agent -model DIR [-seed N] [-width N]")
+		fmt.Fprintln(os.Stderr, `usage: agent [-seed N] [-width N]`+"\n"+`       agent [-model DIR] [-dir REPO] [-yes] [-width N] "task"`)
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -165,7 +166,7 @@ func told(err error) bool {
 // open opens the model in a directory.
 func open(ctx context.Context, dir string) (*glm.Model, error) {
 	if dir == "" {
-		return nil, errors.New("no model: say -model DIR")
+		return demo.Open(ctx)
 	}
 	return glm.Open(ctx, dir, glm.Config{})
 }

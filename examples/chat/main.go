@@ -1,8 +1,9 @@
 // Command chat asks a GLM model one question and streams its answer.
 //
-//	go run ./examples/chat -model DIR "prompt"
+//	go run ./examples/chat [-model DIR] "prompt"
 //
-// What the model thinks before it answers is printed dimmed. Ctrl-C stops at once.
+// Without -model it runs the small model that is embedded in the module. What
+// the model thinks before it answers is printed dimmed. Ctrl-C stops at once.
 package main
 
 import (
@@ -16,21 +17,22 @@ import (
 	"time"
 
 	"github.com/cofferdam-ml/cofferdam/glm"
+	"github.com/cofferdam-ml/cofferdam/glm/demo"
 )
 
 func main() {
-	dir := flag.String("model", "", "checkpoint directory")
+	dir := flag.String("model", "", "checkpoint directory; empty: the embedded model")
 	maxTokens := flag.Int("max", 512, "longest answer, in tokens")
 	window := flag.Int("context", 4096, "longest prompt and answer, in tokens")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, `usage: chat -model DIR [-max N] [-context N] "prompt"`)
+		fmt.Fprintln(os.Stderr, `usage: chat [-model DIR] [-max N] [-context N] "prompt"`)
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	prompt := strings.Join(flag.Args(), " ")
-	if *dir == "" || prompt == "" {
-		flag.Usage()
-		os.Exit(2)
+	if prompt == "" {
+		prompt = "What does the Go function strings.Cut return?"
+		fmt.Println("> " + prompt)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -44,9 +46,7 @@ func main() {
 }
 
 func run(ctx context.Context, dir, prompt string, maxTokens, window int) error {
-	bar := progress{tty: terminal(os.Stderr)}
-	m, err := glm.Open(ctx, dir, glm.Config{OnProgress: bar.show})
-	bar.done()
+	m, err := open(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -85,4 +85,14 @@ func run(ctx context.Context, dir, prompt string, maxTokens, window int) error {
 		u.Prompt, u.Output, u.Reasoning, first.Sub(start).Round(time.Millisecond),
 		float64(u.Output)/max(time.Since(first).Seconds(), 1e-3))))
 	return failed
+}
+
+// open opens a checkpoint with a progress bar, or the embedded model.
+func open(ctx context.Context, dir string) (*glm.Model, error) {
+	if dir == "" {
+		return demo.Open(ctx)
+	}
+	bar := progress{tty: terminal(os.Stderr)}
+	defer bar.done()
+	return glm.Open(ctx, dir, glm.Config{OnProgress: bar.show})
 }

@@ -1,23 +1,18 @@
-// Command embed is twenty lines: a model inside a Go program.
-//
-//	go run ./examples/embed DIR
+// Command embed is the README's twenty lines: a model inside a Go program.
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
-	"os"
 
 	"github.com/cofferdam-ml/cofferdam/glm"
+	"github.com/cofferdam-ml/cofferdam/glm/demo"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		log.Fatal("usage: embed DIR")
-	}
 	ctx := context.Background()
-	m, err := glm.Open(ctx, os.Args[1], glm.Config{})
+	m, err := demo.Open(ctx) // or glm.Open(ctx, "path/to/GLM-4.7-Flash", glm.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,13 +9,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 
 	"github.com/cofferdam-ml/cofferdam/glm"
+	"github.com/cofferdam-ml/cofferdam/glm/demo"
 	"github.com/cofferdam-ml/cofferdam/glm/launchcheck"
 )
 
@@ -41,7 +41,7 @@ func main() {
 // open opens the model to check.
 func open(ctx context.Context, dir string) (*glm.Model, error) {
 	if dir == "" {
-		return nil, errors.New("no checkpoint: usage: launchcheck -model DIR")
+		return demo.Open(ctx)
 	}
 	return glm.Open(ctx, dir, glm.Config{})
 }

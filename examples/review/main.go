@@ -1,7 +1,7 @@
 // Command review reads a diff on standard input and prints findings, for a CI
 // pipeline:
 //
-//	git diff main | go run ./examples/review -model DIR
+//	git diff main | go run ./examples/review [-model DIR]
 //
 // It exits with 1 when it could not review, never because of a finding. A diff
 // that does not fit is refused with both numbers, not cut.
@@ -17,18 +17,15 @@ import (
 	"os/signal"
 
 	"github.com/cofferdam-ml/cofferdam/glm"
+	"github.com/cofferdam-ml/cofferdam/glm/demo"
 )
 
 const instruction = "You review Go code. For each problem in the diff print one line: file, line, problem. If there is none, print: no findings."
 
 func main() {
-	dir := flag.String("model", "", "checkpoint directory")
+	dir := flag.String("model", "", "checkpoint directory; empty: the embedded model")
 	tokens := flag.Int("context", 8192, "longest diff and findings, in tokens")
 	flag.Parse()
-	if *dir == "" {
-		flag.Usage()
-		os.Exit(2)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Stdin, os.Stdout, *dir, *tokens); err != nil {
@@ -45,7 +42,7 @@ func run(ctx context.Context, in io.Reader, out io.Writer, dir string, tokens in
 	if len(diff) == 0 {
 		return errors.New("there is no diff on standard input")
 	}
-	m, err := glm.Open(ctx, dir, glm.Config{})
+	m, err := open(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -69,4 +66,11 @@ func run(ctx context.Context, in io.Reader, out io.Writer, dir string, tokens in
 		err = errors.Join(err, fmt.Errorf("the findings were cut after %d tokens", r.Usage.Output))
 	}
 	return err
+}
+
+func open(ctx context.Context, dir string) (*glm.Model, error) {
+	if dir == "" {
+		return demo.Open(ctx)
+	}
+	return glm.Open(ctx, dir, glm.Config{})
 }

@@ -7,7 +7,9 @@ goldens.json   prompts (ids) with 64 greedy ids each, perplexity over the
 logits.f32     little-endian float32 [prompts, vocab_size]: logits after each prompt
 heldout.u16    little-endian uint16 ids, windows of WINDOW tokens
 
-The latent norms of the reference use eps 1e-6, not config.json's 1e-5.
+The latent norms of the reference use eps 1e-6, not config.json's 1e-5. Many index
+scores are exactly zero (a ReLU), and which of equal scores torch.topk takes is
+not specified: here the lower position, as in the library.
 """
 
 import json
@@ -30,6 +32,12 @@ import tok
 import wire
 
 WINDOW, WINDOWS, PROMPTS, GREEDY = 1000, 20, 10, 64
+
+
+def stable_topk(x, k, dim=-1, **unused):
+    """torch.topk, with the lower position first among equals."""
+    values, indices = x.sort(dim=dim, descending=True, stable=True)
+    return torch.return_types.topk((values.narrow(dim, 0, k).contiguous(), indices.narrow(dim, 0, k).contiguous()))
 
 
 def open_mtp(folder, cfg):
@@ -169,6 +177,7 @@ def main():
     folder, cases, tasks, out = sys.argv[1], json.load(open(sys.argv[2])), json.load(open(sys.argv[3], encoding="utf-8")), sys.argv[4]
     os.makedirs(out, exist_ok=True)
     torch.set_num_threads(2)
+    torch.topk = torch.Tensor.topk = stable_topk
     model = GlmMoeDsaForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     encoder = tok.Encoder(os.path.join(folder, "tokenizer.json"))
     rows, logits = [], []

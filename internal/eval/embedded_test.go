@@ -1,0 +1,65 @@
+package main
+
+import (
+	"io/fs"
+	"testing"
+
+	"github.com/cofferdam-ml/cofferdam/glm"
+	"github.com/cofferdam-ml/cofferdam/internal/eval/noise"
+	"github.com/cofferdam-ml/cofferdam/internal/tiny"
+	"github.com/cofferdam-ml/cofferdam/internal/tiny/tasks"
+)
+
+// passes counts the held-out tasks that a model of the embedded kind repairs.
+func passes(t *testing.T, fsys fs.FS, list []tasks.Task, withhold bool) (n int) {
+	t.Helper()
+	m, err := glm.OpenFS(t.Context(), fsys, glm.Config{LatentEps: tiny.LatentEps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	pool, err := m.NewKVPool(glm.PoolConfig{Tokens: window, AllowSmallerPool: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range list {
+		r, err := repair(t.Context(), m, pool, task, withhold)
+		if err != nil {
+			t.Fatalf("%s: %v", task.Name, err)
+		}
+		if r.passed {
+			n++
+		} else {
+			t.Logf("%s: %s", task.Name, r.cause)
+		}
+	}
+	return n
+}
+
+// The embedded model repairs what MODEL.md says, and the harness nothing: not with
+// weights that were never trained, and hardly without the results of its tools.
+func TestEmbeddedModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs go test for every task")
+	}
+	list, err := tasks.Short()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := passes(t, tiny.FS(), list, false); n < 77 {
+		t.Errorf("%d of %d tasks pass, want 77 or more", n, len(list))
+	} else {
+		t.Logf("%d of %d tasks pass", n, len(list))
+	}
+	some := list[:20]
+	random, err := noise.FS(tiny.FS(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := passes(t, random, some, false); n != 0 {
+		t.Errorf("%d of %d tasks pass with random weights", n, len(some))
+	}
+	if n := passes(t, tiny.FS(), some, true); n >= 2 {
+		t.Errorf("%d of %d tasks pass without the results of the tools", n, len(some))
+	}
+}
