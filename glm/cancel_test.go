@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cofferdam-ml/cofferdam/glm"
+	"github.com/cofferdam-ml/cofferdam/glm/glmtest"
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 )
 
@@ -347,10 +348,26 @@ func TestCancelledTokenDrawsNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCancel prints how long a stream takes to end once its context has:
-// in the middle of a long prompt, and while decoding beside others.
+// BenchmarkCancel prints how long a stream of the embedded model takes to end once
+// its context has: in the middle of a long prompt, and while decoding beside others.
 func BenchmarkCancel(b *testing.B) {
-	m, g := openGolden(b, "glm47flash", 0, nil)
+	m := glmtest.Open(b)
+	stops := []string{"<|endoftext|>", "<|user|>", "<|observation|>"}
+	first, ok := m.Tokenizer().ID(stops[0]) // of the control tokens
+	if !ok {
+		b.Fatal("no control tokens")
+	}
+	endless := func(prompt, n int, seed uint64) glm.Request {
+		r := endless(int(first), prompt, n, seed)
+		for _, name := range stops {
+			id, ok := m.Tokenizer().ID(name)
+			if !ok {
+				b.Fatal(name)
+			}
+			r.Sampling.LogitBias[id] = -1e4
+		}
+		return r
+	}
 	for _, where := range []string{"prefill", "decode"} {
 		b.Run(where, func(b *testing.B) {
 			p := newPool(b, m, glm.PoolConfig{Tokens: 16384})
@@ -358,7 +375,7 @@ func BenchmarkCancel(b *testing.B) {
 			crowd, quit := context.WithCancel(b.Context())
 			var wg sync.WaitGroup
 			for i := range 8 {
-				r := endless(g.VocabSize, 20, 1500, uint64(i))
+				r := endless(20, 1500, uint64(i))
 				wg.Go(func() {
 					for crowd.Err() == nil {
 						listen(p.Generate(crowd, "", r), len(r.Tokens), nil)
@@ -367,7 +384,7 @@ func BenchmarkCancel(b *testing.B) {
 			}
 			defer wg.Wait()
 			defer quit()
-			r := endless(g.VocabSize, 2000, 500, 99)
+			r := endless(2000, 500, 99)
 			if where == "decode" {
 				r.Tokens = r.Tokens[:10]
 			}
@@ -377,7 +394,7 @@ func BenchmarkCancel(b *testing.B) {
 				var struck time.Time
 				strike := func() { struck = time.Now(); cancel() }
 				if where == "prefill" {
-					time.AfterFunc(time.Duration(rand.IntN(20))*time.Millisecond, strike)
+					time.AfterFunc(time.Duration(rand.IntN(300))*time.Millisecond, strike)
 				}
 				h := listen(p.Generate(ctx, "", r), len(r.Tokens), func(n int) bool {
 					if where == "decode" && n == 5 {
