@@ -15,6 +15,9 @@ const (
 	// fewLines bounds the lines that share one pass over each group's whole rows:
 	// the weights come from memory, everything else from the nearest caches.
 	fewLines = 8
+	// fewBlock is how many columns of a group are decoded at a time where they
+	// cannot be multiplied as stored.
+	fewBlock = 512
 	// For more lines, manyRows weight rows are decoded kBlock columns at a time;
 	// lines pass by, so the block stays in the first-level cache.
 	manyRows = 4 * groupRows
@@ -90,11 +93,11 @@ func (k *worker) few(w *weight, n int, x mat, lines []int32) []kernel.Sums {
 	if n+groupRows <= w.Rows {
 		k0 = k.inPlace(acc, w, n, x, lines)
 	}
-	if k0 < cols {
-		stride := roundUp(cols-k0, lanes)
-		block := grow(&k.weights, groupRows*stride)
-		w.block(block, stride, n, k0, cols)
-		k.multiply(acc, 0, block, stride, 1, x, lines, cols, k0, cols)
+	block := grow(&k.weights, groupRows*fewBlock)
+	for ; k0 < cols; k0 += fewBlock {
+		k1 := min(k0+fewBlock, cols)
+		w.block(block, fewBlock, n, k0, k1)
+		k.multiply(acc, 0, block, fewBlock, 1, x, lines, cols, k0, k1)
 	}
 	return acc
 }
