@@ -72,6 +72,24 @@
 // memory. Its state is a plain value. [Pool] is the shell around it: lock,
 // queue, deadlines and calls of the store.
 //
+// # Proof
+//
+// Four kinds of tests hold the promise, and each is shown to notice when it
+// does not hold:
+//
+//   - A search of all histories of a small world: two peers, three leases, a
+//     copy engine that writes late. Every invariant holds in every state.
+//     go test -run SearchTwoPeers -states 5000000 -timeout 1h walks further.
+//   - A simulation of two pools over memory whose rows name their writer. A
+//     failing seed is shrunk to its shortest history.
+//     go test -run Simulation -seeds 1000000 -timeout 0 runs a million.
+//   - A matrix of guards, under the build tag cofferdam_unsafe: each guard alone
+//     stops the leak; without all of them the leak is seen.
+//   - Planted bugs: dozens of mistakes of one rule each, compiled in one after
+//     another, each caught by a named test.
+//
+// RESULT.md says how far the long runs went and what the checks cost.
+//
 // # Caveats
 //
 // Ownership: every Lease needs an End, every Step a Complete or an Abort;
