@@ -64,18 +64,16 @@ func (p *products) measureAttention(name string, context int) (r result, err err
 		steps = append(steps, s)
 	}
 	var failed error
-	best, median, reps := repeat(func() {
-		for _, s := range steps {
-			if err := p.b.Start(program, s, pages); err != nil {
-				failed = err
-				return
-			}
-			if _, err := p.b.Wait(); err != nil {
-				failed = err
-			}
+	best, median, reps := repeat(count, func(i int) {
+		if err := p.b.Start(program, steps[i], pages); err != nil {
+			failed = err
+			return
+		}
+		if _, err := p.b.Wait(); err != nil {
+			failed = err
 		}
 	})
-	r = result{Name: name, Threads: *threads, Reps: reps, Best: best / float64(count), Median: median / float64(count)}
+	r = result{Name: name, Threads: *threads, Reps: reps, Best: best, Median: median}
 	r.Bytes = float64(context*width*4 + 2*mlaHeads*mlaV*mlaLatent + 4*mlaHeads*mlaNope*mlaLatent)
 	r.Flops = 2 * float64(mlaHeads) * (float64(context)*(width+mlaLatent) + mlaNope*mlaLatent + mlaV*mlaLatent)
 	r.GFlops, r.GBytes = r.Flops/r.Median/1e9, r.Bytes/r.Median/1e9

@@ -105,7 +105,7 @@ func (p *products) measureExperts(name string, f format, rows int) (r result, er
 	}
 	var failed error
 	program := backend.Program{op}
-	best, median, reps := repeat(func() {
+	best, median, reps := repeat(1, func(int) {
 		if err := run(program); err != nil {
 			failed = err
 		}

@@ -146,14 +146,16 @@ func print(r result) {
 	fmt.Printf(", best %.1f GFLOP/s, %d times\n", r.Flops/r.Best/1e9, r.Reps)
 }
 
-// repeat times f until the time is spent and returns the best, the median and how
-// often it ran.
-func repeat(f func()) (best, median float64, reps int) {
-	f()
+// repeat times f with operand 0, 1, ... n-1 and over again until the time is spent,
+// and returns the best, the median and how often it ran.
+func repeat(n int, f func(i int)) (best, median float64, reps int) {
+	for i := range min(n, 8) {
+		f(i)
+	}
 	var times []float64
 	for start := time.Now(); len(times) < 5 || time.Since(start).Seconds() < *secs; {
 		t := time.Now()
-		f()
+		f(len(times) % n)
 		times = append(times, time.Since(t).Seconds())
 	}
 	slices.Sort(times)

@@ -61,27 +61,25 @@ func (p *products) measurePanels(name string, f panelFormat, n, k, rows int) res
 		wg.Wait()
 	}
 	const chunk = 128 // lines whose codes stay in the second-level cache
-	best, median, reps := repeat(func() {
-		for i := range count {
-			w := data[i*size:][:size]
-			each(func(t int) {
-				for r := t; r < rows; r += *threads {
-					q.Set(r, x[r*k:][:k])
+	best, median, reps := repeat(count, func(i int) {
+		w := data[i*size:][:size]
+		each(func(t int) {
+			for r := t; r < rows; r += *threads {
+				q.Set(r, x[r*k:][:k])
+			}
+		})
+		each(func(t int) {
+			panels := n / kernel.PanelRows
+			first, last := t*panels / *threads, (t+1)*panels / *threads
+			for c := 0; c < rows; c += chunk {
+				for j := first; j < last; j++ {
+					f.mul(y[c*n+j*kernel.PanelRows:], n, w[j*panel:], q, c, min(chunk, rows-c))
 				}
-			})
-			each(func(t int) {
-				panels := n / kernel.PanelRows
-				first, last := t*panels / *threads, (t+1)*panels / *threads
-				for c := 0; c < rows; c += chunk {
-					for j := first; j < last; j++ {
-						f.mul(y[c*n+j*kernel.PanelRows:], n, w[j*panel:], q, c, min(chunk, rows-c))
-					}
-				}
-			})
-		}
+			}
+		})
 	})
 	p.sink += y[0]
-	r := result{Name: name, Threads: *threads, Bytes: float64(size), Reps: reps, Best: best / float64(count), Median: median / float64(count)}
+	r := result{Name: name, Threads: *threads, Bytes: float64(size), Reps: reps, Best: best, Median: median}
 	r.Flops = 2 * float64(n) * float64(k) * float64(rows)
 	r.GFlops, r.GBytes = r.Flops/r.Median/1e9, r.Bytes/r.Median/1e9
 	return r

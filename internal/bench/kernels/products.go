@@ -104,7 +104,7 @@ func (p *products) measure(name string, f format, n, k, rows int) (r result, err
 		values[i] = float32(random.NormFloat64())
 	}
 	p.b.Write(x, values)
-	var program backend.Program
+	var programs []backend.Program
 	bytes := float64(size)
 	for i := range count {
 		v := backend.View{Name: name, Rows: n, Cols: k, DType: f.dtype, Data: p.mem.Bytes()[i*size:][:size]}
@@ -116,12 +116,12 @@ func (p *products) measure(name string, f format, n, k, rows int) (r result, err
 		if err != nil {
 			return r, err
 		}
-		program = append(program, &backend.Linear{X: x, W: w, Dst: y})
+		programs = append(programs, backend.Program{&backend.Linear{X: x, W: w, Dst: y}})
 	}
 	step := stepOf(rows)
 	var failed error
-	best, median, reps := repeat(func() {
-		if err := p.b.Start(program, step, p.pages); err != nil {
+	best, median, reps := repeat(count, func(i int) {
+		if err := p.b.Start(programs[i], step, p.pages); err != nil {
 			failed = err
 			return
 		}
@@ -137,7 +137,7 @@ func (p *products) measure(name string, f format, n, k, rows int) (r result, err
 			return r, fmt.Errorf("%s: a product is %g", name, v)
 		}
 	}
-	r = result{Name: name, Threads: *threads, Bytes: bytes, Reps: reps, Best: best / float64(count), Median: median / float64(count)}
+	r = result{Name: name, Threads: *threads, Bytes: bytes, Reps: reps, Best: best, Median: median}
 	r.Flops = 2 * float64(n) * float64(k) * float64(rows)
 	r.GFlops, r.GBytes = r.Flops/r.Median/1e9, r.Bytes/r.Median/1e9
 	return r, nil
@@ -155,21 +155,23 @@ func stepOf(rows int) *backend.Step {
 	return s
 }
 
-// readBandwidth reads the weights' memory with all threads and returns bytes per
-// second, by the median.
+// readBandwidth reads the weights' memory with all threads, as much at a time as a
+// product does, and returns bytes per second, by the median.
 func (p *products) readBandwidth() float64 {
+	const part = 8 << 20
 	data := p.mem.Bytes()
 	sums := make([]float32, *threads)
-	_, median, _ := repeat(func() {
+	_, median, _ := repeat(len(data)/part, func(i int) {
+		piece := data[i*part:][:part]
 		var wg sync.WaitGroup
 		for t := range *threads {
 			wg.Go(func() {
-				each := len(data) / *threads / 4096 * 4096
-				sums[t] = readAll(data[t*each:][:each])
+				each := part / *threads / 4096 * 4096
+				sums[t] = readAll(piece[t*each:][:each])
 			})
 		}
 		wg.Wait()
 	})
 	p.sink += sums[0]
-	return float64(len(data)) / median
+	return part / median
 }
