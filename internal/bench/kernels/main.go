@@ -5,8 +5,9 @@
 // attention of a layer of GLM-4.7-Flash. Weights of four and eight bits, which the
 // backend does not load yet, run on their kernels. Each case prints the time of
 // one product, the bytes and arithmetic it stands for, and their share of what
-// the memory gave when it was only read, just before and on the same kind of
-// pages. Times are the best and the median of the repetitions.
+// the memory gave when it was only read, or the processor when it only multiplied
+// f32, just before and on the same kind of pages. Times are the best and the median
+// of the repetitions.
 //
 //	go run ./internal/bench/kernels -secs 1 -json kernels.json
 //
@@ -39,7 +40,8 @@ type result struct {
 	Reps      int
 	GFlops    float64 // by the median
 	GBytes    float64
-	Bandwidth float64 // share of the reading case before it; 0 where memory does not bind
+	Bandwidth float64 // share of what reading gave just before; 0 where memory does not bind
+	Peak      float64 // share of the f32 peak just before; 0 where memory binds
 }
 
 var (
@@ -75,22 +77,27 @@ func run() (results []result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	// measure runs one case. Where memory binds it is read before, so that the
-	// two are compared in the same minute.
+	// measure runs one case. What binds it, memory or arithmetic, is measured just
+	// before.
 	measure := func(name string, memory bool, f func(name string) (result, error)) error {
 		if !strings.Contains(name, *only) {
 			return nil
 		}
-		var read float64
+		var read, peak float64
 		if memory {
 			read = p.readBandwidth()
+		} else {
+			peak = p.peak()
 		}
 		r, err := f(name)
 		if err != nil {
 			return err
 		}
-		if memory {
+		if read > 0 {
 			r.Bandwidth = r.Bytes / r.Median / read
+		}
+		if peak > 0 {
+			r.Peak = r.Flops / r.Median / peak
 		}
 		print(r)
 		results = append(results, r)
@@ -142,6 +149,9 @@ func print(r result) {
 	fmt.Printf("%-28s %9.1f us, median %9.1f: %6.1f GFLOP/s %5.1f GB/s", r.Name, r.Best*1e6, r.Median*1e6, r.GFlops, r.GBytes)
 	if r.Bandwidth > 0 {
 		fmt.Printf(" (%.0f %% of reading)", 100*r.Bandwidth)
+	}
+	if r.Peak > 0 {
+		fmt.Printf(" (%.0f %% of the f32 peak)", 100*r.Peak)
 	}
 	fmt.Printf(", best %.1f GFLOP/s, %d times\n", r.Flops/r.Best/1e9, r.Reps)
 }

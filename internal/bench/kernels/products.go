@@ -175,3 +175,22 @@ func (p *products) readBandwidth() float64 {
 	p.sink += sums[0]
 	return part / median
 }
+
+// peak returns the f32 operations per second of all threads, by the median; 0 where
+// there is no kernel that reaches it.
+func (p *products) peak() float64 {
+	const rounds = 100_000
+	operations := make([]float64, *threads)
+	_, median, _ := repeat(1, func(int) {
+		var wg sync.WaitGroup
+		for t := range *threads {
+			wg.Go(func() { operations[t] = multiply(rounds) })
+		}
+		wg.Wait()
+	})
+	var sum float64
+	for _, n := range operations {
+		sum += n
+	}
+	return sum / median
+}

@@ -15,3 +15,6 @@ func readAll(data []byte) float32 {
 	}
 	return float32(a ^ b ^ c ^ d)
 }
+
+// multiply would do arithmetic at the processor's peak; there is no kernel for it.
+func multiply(int) float64 { return 0 }
