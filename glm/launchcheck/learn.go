@@ -65,6 +65,11 @@ func (r *runner) learn() {
 		}
 	}
 	r.report.Canary = slices.DeleteFunc(r.report.Canary, func(id int32) bool { return !r.canary[id] })
+	if t := r.m.Tokenizer(); t != nil {
+		for _, id := range r.report.Canary {
+			r.report.Words = append(r.report.Words, t.Decode([]int32{id}))
+		}
+	}
 	if len(r.canary) < enough {
 		r.fatal = true
 		r.doubt("the victims say all but %d of the canaries on their own", len(r.canary))

@@ -19,8 +19,9 @@ type Check struct {
 
 // A Report is everything that was looked at, in order.
 type Report struct {
-	Model   string // what was checked
-	Canary  []int32
+	Model   string   // what was checked
+	Canary  []int32  // ids that only the donor uses
+	Words   []string // what they stand for, if the model has a tokenizer
 	Checks  []Check
 	Rows    int // positions that were computed
 	Elapsed time.Duration
@@ -42,7 +43,7 @@ const widest = 90
 // WriteTo writes the report as a table, and every doubt in full below it.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "launch check of %s, canary ids %v\n\n", r.Model, r.Canary)
+	fmt.Fprintf(&b, "launch check of %s, canaries %v %q\n\n", r.Model, r.Canary, r.Words)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "check\t\tasked\tverdict\tseen")
 	asked := 0
