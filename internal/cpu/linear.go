@@ -40,18 +40,18 @@ type linearPhase struct {
 func (p *linearPhase) task(k *worker, i int) {
 	n0 := i * p.per
 	t := k.products(&k.y, p.w, n0, min(n0+p.per, p.w.Rows), p.x, p.rows)
-	t.each(func(line, n int, y []float32) {
-		out := p.dst.row(p.rows[line], p.w.Rows)[n:]
-		for j, v := range y {
+	for line, r := range p.rows {
+		out := p.dst.row(r, p.w.Rows)[n0:]
+		for j, v := range t.line(line) {
 			if p.bias != nil {
-				v += p.bias[n+j]
+				v += p.bias[n0+j]
 			}
 			if p.add {
 				v += out[j]
 			}
 			out[j] = v
 		}
-	})
+	}
 }
 
 func (b *Backend) runLinear(op *backend.Linear) {

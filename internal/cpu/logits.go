@@ -68,16 +68,16 @@ type logitsPhase struct {
 func (p *logitsPhase) task(k *worker, i int) {
 	n0 := i * p.per
 	t := k.products(&k.y, p.head, n0, min(n0+p.per, p.head.Rows), p.n, p.rows)
-	t.each(func(line, c int, y []float32) {
-		out := p.dst.row(p.lines[line], p.head.Rows)[c:]
-		for j, v := range y {
-			if c+j < p.op.Valid {
+	for i, line := range p.lines {
+		out := p.dst.row(line, p.head.Rows)[n0:]
+		for j, v := range t.line(i) {
+			if n0+j < p.op.Valid {
 				out[j] = v
 			} else {
 				out[j] = negInf
 			}
 		}
-	})
+	}
 }
 
 // outPhase looks at the logits of out rows, or samples from them.

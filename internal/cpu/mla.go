@@ -102,9 +102,9 @@ func (p *absorbPhase) task(k *worker, h int) {
 	first := h * latent
 	for l0 := 0; l0 < latent; l0 += maxTile {
 		t := k.products(&k.y, p.kvb.heads.ukT, first+l0, first+min(l0+maxTile, latent), p.q.from(h*head), p.rows)
-		t.each(func(line, n int, y []float32) {
-			copy(p.a.row(int32(line), p.a.stride)[h*p.width+n-first:], y)
-		})
+		for line := range p.rows {
+			copy(p.a.row(int32(line), p.a.stride)[h*p.width+l0:], t.line(line))
+		}
 	}
 	for i, r := range p.rows {
 		copy(p.a.row(int32(i), p.a.stride)[h*p.width+latent:(h+1)*p.width], p.q.row(r, p.q.stride)[h*head+op.Nope:(h+1)*head])
@@ -153,7 +153,7 @@ func (p *unabsorbPhase) task(k *worker, task int) {
 	first := p.kvb.heads.uv(h, 0)
 	n1 := first + min(j0+p.per, p.op.V)
 	t := k.products(&k.y, p.kvb, first+j0, n1, p.a.from(h*p.width), k.firstLines(len(p.rows)))
-	t.each(func(line, n int, y []float32) {
-		copy(p.dst.row(p.rows[line], p.dst.stride)[h*p.op.V+n-first:], y)
-	})
+	for line, r := range p.rows {
+		copy(p.dst.row(r, p.dst.stride)[h*p.op.V+j0:], t.line(line))
+	}
 }

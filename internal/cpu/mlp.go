@@ -59,9 +59,9 @@ func (p *gatePhase) task(k *worker, task int) {
 	gate := k.products(&k.y, f.gate, n0, n1, p.x, f.in)
 	up := k.products(&k.y2, f.up, n0, n1, p.x, f.in)
 	kernel.SwiGLU(gate.y, up.y, p.clamp)
-	gate.each(func(line, n int, y []float32) {
-		copy(p.hidden.row(f.at[line], f.gate.Rows)[n:], y)
-	})
+	for line, at := range f.at {
+		copy(p.hidden.row(at, f.gate.Rows)[n0:], gate.line(line))
+	}
 }
 
 type downPhase struct {
@@ -75,15 +75,15 @@ func (p *downPhase) task(k *worker, task int) {
 	f, n0 := &p.blocks[task/p.tiles], task%p.tiles*p.per
 	width := f.down.Rows
 	t := k.products(&k.y, f.down, n0, min(n0+p.per, width), p.hidden, f.at)
-	t.each(func(line, n int, y []float32) {
-		o := p.out.row(f.at[line], width)[n:]
-		for j, v := range y {
+	for line, at := range f.at {
+		o := p.out.row(at, width)[n0:]
+		for j, v := range t.line(line) {
 			if p.add {
 				v += o[j]
 			}
 			o[j] = v
 		}
-	})
+	}
 }
 
 func (b *Backend) runMLP(op *backend.MLP) {

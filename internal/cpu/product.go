@@ -30,24 +30,22 @@ const (
 	maxTile = 64
 )
 
-// tile holds the products of lines with weight rows [n0, n1): those of line i
-// with the rows of group g stand at y[(g*lines+i)*groupRows:].
+// tile holds the products of lines with weight rows [n0, n1), line after line;
+// each has room for whole groups.
 type tile struct {
 	y             []float32
 	lines, n0, n1 int
 }
 
-// each calls f with the products of every line and group: y[j] belongs to weight
-// row n+j.
-func (t tile) each(f func(line, n int, y []float32)) {
-	at := 0
-	for n := t.n0; n < t.n1; n += groupRows {
-		width := min(groupRows, t.n1-n)
-		for i := range t.lines {
-			f(i, n, t.y[at:at+width])
-			at += groupRows
-		}
-	}
+func newTile(buf *[]float32, lines, n0, n1 int) tile {
+	return tile{grow(buf, lines*roundUp(n1-n0, groupRows)), lines, n0, n1}
+}
+
+func (t tile) stride() int { return roundUp(t.n1-t.n0, groupRows) }
+
+// line returns the products of line i: y[j] belongs to weight row n0+j.
+func (t tile) line(i int) []float32 {
+	return t.y[i*t.stride():][:t.n1-t.n0]
 }
 
 // tiles cuts n weight rows, each of count matrices, into tasks of [per] rows:
@@ -62,11 +60,11 @@ func (b *Backend) tiles(n, count int) (tasks, per int) {
 // until the next call with the same buffer.
 func (k *worker) products(buf *[]float32, w *weight, n0, n1 int, x mat, rows []int32) tile {
 	groups := (n1 - n0 + groupRows - 1) / groupRows
-	t := tile{grow(buf, groups*len(rows)*groupRows), len(rows), n0, n1}
+	t := newTile(buf, len(rows), n0, n1)
 	if len(rows) <= fewLines {
 		for g := range groups {
 			acc := k.few(w, n0+g*groupRows, x, rows)
-			kernel.Sum4(t.y[g*len(acc):][:len(acc)], acc)
+			kernel.Sum4(t.y[g*groupRows:], t.stride(), acc)
 		}
 		return t
 	}
@@ -77,7 +75,7 @@ func (k *worker) products(buf *[]float32, w *weight, n0, n1 int, x mat, rows []i
 			acc := k.many(w, n0+g*groupRows, part, x, lines)
 			for i := range part {
 				m := len(lines) * groupRows
-				kernel.Sum4(t.y[((g+i)*len(rows)+c)*groupRows:][:m], acc[i*m:][:m])
+				kernel.Sum4(t.y[c*t.stride()+(g+i)*groupRows:], t.stride(), acc[i*m:][:m])
 			}
 		}
 	}
@@ -198,7 +196,7 @@ func (k *worker) small(block []float32, stride int, x mat, lines, cols int) []fl
 	clear(acc)
 	k.multiply(acc, 0, block, stride, 1, x, k.firstLines(lines), cols, 0, cols)
 	y := grow(&k.y, lines*groupRows)
-	kernel.Sum4(y, acc)
+	kernel.Sum4(y, groupRows, acc)
 	return y
 }
 

@@ -70,15 +70,15 @@ func MulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
 	mulF8(acc, w, stride, s, x)
 }
 
-// Sum4 adds the partial sums of each product in order: len(out) = len(acc), a
-// multiple of 4.
-func Sum4(out []float32, acc []Sums) {
+// Sum4 adds the partial sums of each product in order. Four products after the
+// other, a multiple of them in acc, go to four elements of out, stride apart.
+func Sum4(out []float32, stride int, acc []Sums) {
 	if !fast || len(acc) == 0 {
-		sum4(out, acc)
+		sum4(out, stride, acc)
 		return
 	}
-	_ = out[len(acc)-1]
-	sumsx4(len(acc), &acc[0], &out[0])
+	_ = out[(len(acc)/4-1)*stride+3]
+	sumsx4(len(acc), &acc[0], &out[0], stride)
 }
 
 // DecodeBF16 converts little endian bfloat16 to f32, exactly.
@@ -164,4 +164,4 @@ func expandF16(k int, src *byte, dst *float32)
 func expandBF16(k int, src *byte, dst *float32)
 
 //go:noescape
-func sumsx4(n int, acc *Sums, out *float32)
+func sumsx4(n int, acc *Sums, out *float32, stride int)

@@ -22,9 +22,9 @@ func MulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
 	mulF8(acc, w, stride, s, x)
 }
 
-// Sum4 adds the partial sums of each product in order: len(out) = len(acc), a
-// multiple of 4.
-func Sum4(out []float32, acc []Sums) { sum4(out, acc) }
+// Sum4 adds the partial sums of each product in order. Four products after the
+// other, a multiple of them in acc, go to four elements of out, stride apart.
+func Sum4(out []float32, stride int, acc []Sums) { sum4(out, stride, acc) }
 
 // DecodeBF16 converts little endian bfloat16 to f32, exactly.
 func DecodeBF16(dst []float32, src []byte) { decodeBF16(dst, src) }

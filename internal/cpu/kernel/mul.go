@@ -75,8 +75,8 @@ func mulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
 }
 
 // sum4 is the plain Go twin of Sum4.
-func sum4(out []float32, acc []Sums) {
+func sum4(out []float32, stride int, acc []Sums) {
 	for i := range acc {
-		out[i] = ordered(&acc[i])
+		out[i/4*stride+i%4] = ordered(&acc[i])
 	}
 }

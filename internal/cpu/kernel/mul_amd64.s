@@ -305,14 +305,16 @@ loop:
 	VZEROUPPER
 	RET
 
-// func sumsx4(n int, acc *Sums, out *float32)
+// func sumsx4(n int, acc *Sums, out *float32, stride int)
 //
 // Four products at a time: their sums are transposed, so that sum j of all four
 // is one vector, and the vectors are added in order.
-TEXT ·sumsx4(SB), NOSPLIT, $0-24
+TEXT ·sumsx4(SB), NOSPLIT, $0-32
 	MOVQ n+0(FP), CX
 	MOVQ acc+8(FP), DX
 	MOVQ out+16(FP), DI
+	MOVQ stride+24(FP), BX
+	SHLQ $2, BX
 
 loop:
 	LOAD4(0, Y0, Y1, Y2, Y3)
@@ -337,7 +339,7 @@ loop:
 	VADDPS X3, X8, X8
 	VMOVUPS X8, (DI)
 	ADDQ $128, DX
-	ADDQ $16, DI
+	ADDQ BX, DI
 	SUBQ $4, CX
 	JG   loop
 	VZEROUPPER

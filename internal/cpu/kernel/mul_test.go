@@ -22,7 +22,7 @@ func within(t *testing.T, what string, sums Sums, w, x []float32) {
 		size += math.Abs(p)
 	}
 	var got [1]float32
-	sum4(got[:], []Sums{sums})
+	sum4(got[:], 0, []Sums{sums})
 	bound := float64(len(x)/Lanes+8) * 0x1p-24 * size
 	if d := math.Abs(float64(got[0]) - want); !(d <= bound) {
 		t.Fatalf("%s: %g, want %g within %g", what, got[0], want, bound)
@@ -226,7 +226,7 @@ func TestMulF8(t *testing.T) {
 						}
 					}
 					var out [1]float32
-					sum4(out[:], acc[n:n+1])
+					sum4(out[:], 0, acc[n:n+1])
 					if isNaN := out[0] != out[0]; isNaN != (nan && n == 2) {
 						t.Fatalf("k=%d row %d of weights with NaN %v: %g", k, n, nan, out[0])
 					}
@@ -243,8 +243,9 @@ func TestSum4(t *testing.T) {
 		for i := range flat {
 			random(r, flat[i][:])
 		}
-		out, intact := banded(t, n, 1, float32(poisonFloat))
-		Sum4(out, flat)
+		stride := 4 + n%3
+		out, intact := banded(t, (n/4-1)*stride+4, 1, float32(poisonFloat))
+		Sum4(out, stride, flat)
 		intact()
 		for i, a := range flat {
 			var want float32
@@ -255,8 +256,8 @@ func TestSum4(t *testing.T) {
 					want += v
 				}
 			}
-			if out[i] != want {
-				t.Fatalf("sum %d of %d: %g, want %g", i, n, out[i], want)
+			if got := out[i/4*stride+i%4]; got != want {
+				t.Fatalf("sum %d of %d: %g, want %g", i, n, got, want)
 			}
 		}
 	}
