@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"encoding/binary"
-	"math"
 	"unsafe"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
@@ -124,13 +122,7 @@ func scale(x []float32, s float32) {
 func decode(dst []float32, src []byte, t backend.DType) {
 	switch t {
 	case backend.F32:
-		if f := floatsOf(src); f != nil {
-			copy(dst, f)
-			return
-		}
-		for i := range dst {
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-		}
+		kernel.DecodeF32(dst, src)
 	case backend.BF16:
 		kernel.DecodeBF16(dst, src)
 	case backend.F16:

@@ -21,6 +21,13 @@ type Scales struct {
 
 func (s Scales) at(r, block int) float32 { return s.Values[r*s.RowStep+block*s.BlockStep] }
 
+// decodeF32 is the plain Go twin of DecodeF32.
+func decodeF32(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+	}
+}
+
 // decodeBF16 is the plain Go twin of DecodeBF16.
 func decodeBF16(dst []float32, src []byte) {
 	for i := range dst {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -75,6 +76,27 @@ func TestDecodeGroupF8(t *testing.T) {
 					if got != want && (got == got || want == want) {
 						t.Fatalf("k=%d: element %d of row %d is %g, want %g", k, i, row, got, want)
 					}
+				}
+			}
+		}
+	}
+}
+
+func TestDecodeF32(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 1))
+	for n := 1; n < 70; n++ {
+		for shift := range 4 {
+			src := make([]byte, 4*n+shift)
+			for i := range src {
+				src[i] = byte(r.Uint32())
+			}
+			src = readable(t, src)[shift:]
+			dst, intact := banded(t, n, n%7, float32(poisonFloat))
+			DecodeF32(dst, src)
+			intact()
+			for i, got := range dst {
+				if want := binary.LittleEndian.Uint32(src[4*i:]); math.Float32bits(got) != want {
+					t.Fatalf("element %d of %d: %#x, want %#x", i, n, math.Float32bits(got), want)
 				}
 			}
 		}

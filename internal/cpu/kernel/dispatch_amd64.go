@@ -81,6 +81,17 @@ func Sum4(out []float32, stride int, acc []Sums) {
 	sumsx4(len(acc), &acc[0], &out[0], stride)
 }
 
+// DecodeF32 copies little endian f32 that need not be aligned.
+func DecodeF32(dst []float32, src []byte) {
+	k := len(dst) &^ 7
+	if fast && k > 0 {
+		_ = src[4*k-1]
+		copyF32(k, &src[0], &dst[0])
+		dst, src = dst[k:], src[4*k:]
+	}
+	decodeF32(dst, src)
+}
+
 // DecodeBF16 converts little endian bfloat16 to f32, exactly.
 func DecodeBF16(dst []float32, src []byte) {
 	k := len(dst) &^ 7
@@ -156,6 +167,9 @@ func expandF8(k int, src *byte, scale float32, dst *float32) (nan bool)
 
 //go:noescape
 func expandGroupF8(k int, src *byte, stride int, scales *float32, rowStep, blockStep int, dst *float32, dstStride int) (nan bool)
+
+//go:noescape
+func copyF32(k int, src *byte, dst *float32)
 
 //go:noescape
 func expandF16(k int, src *byte, dst *float32)

@@ -26,6 +26,9 @@ func MulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
 // other, a multiple of them in acc, go to four elements of out, stride apart.
 func Sum4(out []float32, stride int, acc []Sums) { sum4(out, stride, acc) }
 
+// DecodeF32 copies little endian f32 that need not be aligned.
+func DecodeF32(dst []float32, src []byte) { decodeF32(dst, src) }
+
 // DecodeBF16 converts little endian bfloat16 to f32, exactly.
 func DecodeBF16(dst []float32, src []byte) { decodeBF16(dst, src) }
 
