@@ -1,6 +1,6 @@
 // Command eval lets a model repair the held-out tasks and prints which it did:
 //
-//	go run ./internal/eval -model DIR internal/tiny/tasks/short.json
+//	go run ./internal/eval internal/tiny/tasks/short.json
 //
 // The policy is that of the Python judge, internal/tiny/train/evaluate.py: greedy,
 // at most 12 turns of at most 900 tokens, four tools that know nothing of repairs.
@@ -12,11 +12,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"os/signal"
@@ -26,6 +24,7 @@ import (
 
 	"github.com/cofferdam-ml/cofferdam/glm"
 	"github.com/cofferdam-ml/cofferdam/internal/eval/noise"
+	"github.com/cofferdam-ml/cofferdam/internal/tiny"
 	"github.com/cofferdam-ml/cofferdam/internal/tiny/tasks"
 )
 
@@ -41,19 +40,19 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.dir, "model", "", "checkpoint directory")
-	flag.Float64Var(&o.latent, "latent-eps", 1e-6, "epsilon of the latent norms; 1e-6 is the reference class's")
+	flag.StringVar(&o.dir, "model", "", "checkpoint directory; empty: the embedded model")
+	flag.Float64Var(&o.latent, "latent-eps", tiny.LatentEps, "epsilon of the latent norms; the default is the reference class's")
 	flag.BoolVar(&o.random, "random", false, "give the model random weights")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the random weights")
 	flag.BoolVar(&o.withhold, "withhold", false, "make every result of a tool an empty text")
 	flag.IntVar(&o.count, "count", 0, "take only the first tasks of each file; 0: all")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: eval -model DIR [-random] [-withhold] [-count N] TASKS.json...")
+		fmt.Fprintln(os.Stderr, "usage: eval [-model DIR] [-random] [-withhold] [-count N] TASKS.json...")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	o.files = flag.Args()
-	if o.dir == "" || len(o.files) == 0 {
+	if len(o.files) == 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -66,7 +65,10 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, o options) error {
-	var fsys fs.FS = os.DirFS(o.dir)
+	fsys := tiny.FS()
+	if o.dir != "" {
+		fsys = os.DirFS(o.dir)
+	}
 	if o.random {
 		var err error
 		if fsys, err = noise.FS(fsys, o.seed); err != nil {
@@ -78,10 +80,6 @@ func run(ctx context.Context, out io.Writer, o options) error {
 		return err
 	}
 	defer m.Close()
-	info, err := m.Count(glm.Request{Messages: []glm.Message{{Role: glm.User}}}) // it can hold a conversation at all
-	if err != nil || info == 0 {
-		return errors.Join(err, errors.New("the model has no chat template"))
-	}
 	pool, err := m.NewKVPool(glm.PoolConfig{Tokens: window, AllowSmallerPool: true})
 	if err != nil {
 		return err
