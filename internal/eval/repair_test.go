@@ -8,8 +8,6 @@ import (
 
 	"github.com/cofferdam-ml/cofferdam/glm"
 	"github.com/cofferdam-ml/cofferdam/glm/agent"
-	"github.com/cofferdam-ml/cofferdam/glm/demo"
-	"github.com/cofferdam-ml/cofferdam/internal/tiny/tasks"
 )
 
 // What the model is to blame for has a name; everything else stops the evaluation.
@@ -49,45 +47,5 @@ func TestMute(t *testing.T) {
 	cancel()
 	if _, err := tools[1].Call(ended, nil); err == nil {
 		t.Error("the end of the context is muted, too")
-	}
-}
-
-// The embedded model repairs tasks, and without results it repairs none.
-func TestRepair(t *testing.T) {
-	if testing.Short() {
-		t.Skip("lets a model repair packages")
-	}
-	m, err := demo.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	pool, err := m.NewKVPool(glm.PoolConfig{Tokens: window, AllowSmallerPool: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := tasks.Short()
-	if err != nil {
-		t.Fatal(err)
-	}
-	passed := 0
-	for _, task := range list[:2] {
-		r, err := repair(t.Context(), m, pool, task, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s: %+v", task.Name, r)
-		if r.turns == 0 || r.usage.Output == 0 || r.cause == "" {
-			t.Errorf("%s: nothing happened", task.Name)
-		}
-		if r.passed {
-			passed++
-		}
-	}
-	if passed == 0 {
-		t.Error("no task is repaired")
-	}
-	if r, err := repair(t.Context(), m, pool, list[0], true); err != nil || r.passed {
-		t.Errorf("without results: %+v, %v", r, err)
 	}
 }
