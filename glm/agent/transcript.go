@@ -131,6 +131,9 @@ func (t *transcript) replay(a *Agent, want *head, number int, text []byte) error
 	if err := d.Decode(&l); err != nil {
 		return bad("a line of a transcript", "something else")
 	}
+	if _, err := d.Token(); err != io.EOF {
+		return bad("one JSON value in a line", "something behind it")
+	}
 	if n := l.things(); n != 1 {
 		return bad("one thing in a line", strconv.Itoa(n))
 	}

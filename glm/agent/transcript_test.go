@@ -167,6 +167,7 @@ func TestTranscriptRefused(t *testing.T) {
 		config Config
 	}{
 		"no JSON":            {swap(3, `{`, `(`), 4, config},
+		"a value behind it":  {swap(3, "\n", " {}\n"), 4, config},
 		"two things":         {swap(1, `{`, `{"result":{"call":0,"text":""},`), 2, config},
 		"nothing":            {lines[0] + "{}\n", 2, config},
 		"unknown key":        {swap(1, `"user"`, `"owner"`), 2, config},

@@ -51,7 +51,7 @@ func TestEmbeddedModel(t *testing.T) {
 	} else {
 		t.Logf("%d of %d tasks pass", n, len(list))
 	}
-	some := list[:20]
+	some := list[:10]
 	random, err := noise.FS(tiny.FS(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestEmbeddedModel(t *testing.T) {
 	if n := passes(t, random, some, false); n != 0 {
 		t.Errorf("%d of %d tasks pass with random weights", n, len(some))
 	}
-	if n := passes(t, tiny.FS(), some, true); n >= 2 {
+	if n := passes(t, tiny.FS(), some, true); n >= 1 {
 		t.Errorf("%d of %d tasks pass without the results of the tools", n, len(some))
 	}
 }
