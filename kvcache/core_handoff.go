@@ -140,8 +140,9 @@ func (e copying) on(c *core) error {
 	if l == nil || l.phase != phaseLive {
 		return ErrEnded
 	}
-	if l.valid == 0 || l.pinned[byCopy] > 0 {
-		return &IntegrityError{Kind: ErrUnwritten, Position: int(l.valid), Want: "written rows, and no copy of them under way", Have: "none, or a copy"}
+	// A step writes into the last page, which the copy would read meanwhile.
+	if l.valid == 0 || l.pinned[byCopy] > 0 || l.step != 0 {
+		return &IntegrityError{Kind: ErrUnwritten, Position: int(l.valid), Want: "written rows, and neither a step nor a copy under way", Have: "none, or one of the two"}
 	}
 	if err := c.readable(e.id.slot, l); err != nil {
 		return err

@@ -30,7 +30,7 @@ func (c *core) may(f feed) error {
 	}
 	n := int32(len(f.tokens))
 	switch {
-	case l.step != 0 || l.pinned[byWriter] > 0:
+	case l.step != 0 || l.pinned[byWriter] > 0 || l.pinned[byCopy] > 0:
 		return &IntegrityError{Kind: ErrBinding, Position: int(l.valid), Want: "a request in no step and no hand-off", Have: fmt.Sprintf("one in step %d", l.step)}
 	case f.at != l.valid:
 		return &IntegrityError{Kind: ErrUnwritten, Position: int(l.valid), Want: fmt.Sprintf("rows from the mark %d on", l.valid), Have: fmt.Sprintf("rows from %d on", f.at)}
@@ -192,8 +192,7 @@ func (c *core) seal(slot int32) {
 	var key Key
 	key, c.buf = pageKey(c.hash, c.buf, l.key, l.tail)
 	twin := x.find(key, l.scope, parent, l.tail)
-	switch {
-	case twin == none:
+	if twin == none {
 		pg := &c.s.pages[own]
 		pg.state, pg.owner, pg.uses = pageSealed, none, 1
 		c.tag(own, c.mint())
@@ -201,10 +200,7 @@ func (c *core) seal(slot int32) {
 		if c.cfg.Checksums {
 			c.fx.sum = append(c.fx.sum, ref{own, pg.gen})
 		}
-	case c.s.pages[own].pins > 0:
-		l.private, l.tail = true, nil // being copied: keep it, share nothing more
-		return
-	default:
+	} else {
 		c.use(twin)
 		l.table[l.sealed] = ref{twin, c.s.pages[twin].gen}
 		c.drop(own)

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"errors"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -138,27 +139,33 @@ func TestArrivalNamesLeaseAndSession(t *testing.T) {
 	}
 }
 
-// A page that is being copied is not given up for its twin.
-func TestTwinOfACopiedPageIsKept(t *testing.T) {
+// A step and a copy of the same rows exclude each other: the step would write into
+// the last page while the copy reads it.
+func TestNoStepWhileRowsAreCopied(t *testing.T) {
 	d := driver{t, newCore(small(Strict), 0)}
-	a, first := d.running([]int32{1, 2, 3})
-	b, second := d.running([]int32{1, 2, 3})
-	echo := func(id leaseID, epoch uint64, rows int32) complete {
-		l := d.lease(id)
-		return complete{epoch, []arrival{{id.slot, l.nonce, l.session, epoch, rows}}}
+	id, epoch := d.running([]int32{1, 2, 3})
+	l := d.lease(id)
+	done := func(epoch uint64) {
+		t.Helper()
+		d.must(complete{epoch, []arrival{{id.slot, l.nonce, l.session, epoch, 1}}})
 	}
-	d.must(echo(b, second, 1))
-	d.must(copying{b})
-	copied1 := d.lease(b).table[0]
-	d.must(echo(a, first, 3))
-	epoch := d.must(begin{[]feed{{b, 1, []int32{2, 3}}}}).epoch
-	d.must(echo(b, epoch, 2))
-	if l := d.lease(b); l.table[0] != copied1 || l.sealed != 0 || l.valid != 3 {
-		t.Errorf("page %v, want %v; %d sealed, mark %d", l.table[0], copied1, l.sealed, l.valid)
+	done(epoch)
+	epoch = d.must(begin{[]feed{{id, 1, []int32{2}}}}).epoch
+	if _, err := d.apply(copying{id}); err == nil {
+		t.Fatal("a copy begins in a step")
 	}
-	d.must(copied{b})
-	d.must(end{b, CauseStop})
-	d.must(end{a, CauseStop})
+	done(epoch)
+	d.must(copying{id})
+	last := begin{[]feed{{id, 2, []int32{3}}}}
+	if _, err := d.apply(last); !errors.Is(err, ErrBinding) {
+		t.Fatalf("a step during a copy: %v", err)
+	}
+	d.must(copied{id})
+	done(d.must(last).epoch)
+	if l := d.lease(id); l.valid != 3 {
+		t.Errorf("mark %d, want 3", l.valid)
+	}
+	d.must(end{id, CauseStop})
 }
 
 // No two leases of a page have the same generation: a handle of an earlier one

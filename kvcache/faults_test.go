@@ -143,9 +143,12 @@ var plantedBugs = []bug{
 	{"requeue keeps the mark", "core_page.go",
 		"l.reserved, l.valid, l.sealed = 0, 0, 0", "l.reserved, l.sealed = 0, 0",
 		".", "TestYoungestIsRequeuedOnce"},
-	{"a page being copied is given up", "core_step.go",
-		"case c.s.pages[own].pins > 0:", "case false:",
-		".", "TestTwinOfACopiedPageIsKept"},
+	{"a step writes while its rows are copied", "core_step.go",
+		" || l.pinned[byCopy] > 0:", ":",
+		".", "TestNoStepWhileRowsAreCopied"},
+	{"rows are copied while a step writes", "core_handoff.go",
+		" || l.pinned[byCopy] > 0 || l.step != 0 {", " || l.pinned[byCopy] > 0 {",
+		".", "TestNoStepWhileRowsAreCopied"},
 
 	// Admission and ends.
 	{"peer limit ignored", "limits.go",

@@ -143,13 +143,13 @@ func (s *searcher) events(st *state) []event {
 			out = append(out, admit{id, said}, end{id, CauseCancelled})
 		case phaseLive:
 			out = append(out, end{id, CauseStop})
-			if l.step == 0 && l.pinned[byWriter] == 0 {
+			if l.step == 0 && l.pinned[byWriter] == 0 && l.pinned[byCopy] == 0 {
 				ready = append(ready, id)
 			}
 			if s.w.cfg.Admission == Clamp && l.step == 0 {
 				out = append(out, grow{id, 1})
 			}
-			if l.valid > 0 && l.pinned[byCopy] == 0 {
+			if l.valid > 0 && l.pinned[byCopy] == 0 && l.step == 0 {
 				out = append(out, copying{id})
 			}
 			if l.remote && len(l.table) == 0 {
