@@ -217,7 +217,9 @@ func TestCancelDuringTools(t *testing.T) {
 	count := func(s string) { mu.Lock(); defer mu.Unlock(); counts[s]++ }
 	quick := Func("quick", "", func(context.Context, struct{}) (string, error) { count("quick"); return "quick", nil })
 	quick.Alone = true
+	begun := make(chan struct{})                                               // a call that has not begun when the context ends does not begin
 	deaf := Func("deaf", "", func(context.Context, struct{}) (string, error) { // ends well after the context has ended
+		close(begun)
 		<-ctx.Done()
 		time.Sleep(20 * time.Millisecond)
 		count("deaf")
@@ -228,6 +230,7 @@ func TestCancelDuringTools(t *testing.T) {
 		count("slow")
 		if first {
 			first = false
+			<-begun
 			cancel()
 			<-ctx.Done()
 			return "", ctx.Err()
