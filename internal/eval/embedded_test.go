@@ -37,7 +37,8 @@ func passes(t *testing.T, fsys fs.FS, list []tasks.Task, withhold bool) (n int) 
 }
 
 // The embedded model repairs what MODEL.md says, and the harness nothing: not with
-// weights that were never trained, and hardly without the results of its tools.
+// weights that were never trained, and not without the results of its tools. Some
+// of the tasks are run here, all of them by the command.
 func TestEmbeddedModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs go test for every task")
@@ -46,12 +47,12 @@ func TestEmbeddedModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := passes(t, tiny.FS(), list, false); n < 77 {
-		t.Errorf("%d of %d tasks pass, want 77 or more", n, len(list))
+	part, some := list[:30], list[:4]
+	if n := passes(t, tiny.FS(), part, false); n < 24 {
+		t.Errorf("%d of %d tasks pass, want 24 or more", n, len(part))
 	} else {
-		t.Logf("%d of %d tasks pass", n, len(list))
+		t.Logf("%d of %d tasks pass", n, len(part))
 	}
-	some := list[:10]
 	random, err := noise.FS(tiny.FS(), 1)
 	if err != nil {
 		t.Fatal(err)
