@@ -25,6 +25,11 @@ var (
 	// detail is a *TemplateError.
 	ErrUnknownTemplate = chat.ErrUnknownTemplate
 
+	// ErrFingerprint reports files that were made for another model than the one
+	// that is open. The detail is a *FingerprintError. Nothing in this build reads
+	// such files yet.
+	ErrFingerprint = errors.New("glm: fingerprint mismatch")
+
 	// ErrNotBuilt reports a device that this build has no code for.
 	ErrNotBuilt = cuda.ErrNotBuilt
 )
@@ -90,6 +95,19 @@ type (
 	// IntegrityError says what a guard expected and found.
 	IntegrityError = kvcache.IntegrityError
 )
+
+// FingerprintError says whose files were expected and whose were found. It matches
+// ErrFingerprint.
+type FingerprintError struct {
+	Want, Have string // fingerprints, in hex
+}
+
+func (e *FingerprintError) Error() string {
+	return fmt.Sprintf("glm: fingerprint mismatch: want %s, have %s", e.Want, e.Have)
+}
+
+// Unwrap returns ErrFingerprint.
+func (e *FingerprintError) Unwrap() error { return ErrFingerprint }
 
 // DeviceError says which operation failed and how. It matches ErrDevice and, if
 // there is one, the cause.

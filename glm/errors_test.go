@@ -60,6 +60,7 @@ func TestCodeAndStatus(t *testing.T) {
 		{ErrUnknownTemplate, 500, "internal"},
 		{ErrUnsupportedModel, 500, "internal"},
 		{ErrCorruptCheckpoint, 500, "internal"},
+		{&FingerprintError{Want: "a", Have: "b"}, 500, "internal"},
 		{errors.New("other"), 500, "internal"},
 	} {
 		for _, wrapped := range []error{e.err, fmt.Errorf("host: %w", e.err), errors.Join(errors.New("x"), e.err), fmt.Errorf("%w, %w", errors.New("y"), e.err)} {
