@@ -1,12 +1,10 @@
 package glm
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 	"github.com/cofferdam-ml/cofferdam/internal/checkpoint"
+	"github.com/cofferdam-ml/cofferdam/internal/eval/noise"
 	"github.com/cofferdam-ml/cofferdam/tokenizer"
 	"github.com/cofferdam-ml/cofferdam/tokenizer/chat"
 )
@@ -68,9 +67,13 @@ var fixtureOnce = sync.OnceValue(func() fstest.MapFS {
 		id, _ := tok.ID(s)
 		stops = append(stops, id)
 	}
+	weights, err := noise.Weights(c, rand.New(rand.NewPCG(1, 2)))
+	if err != nil {
+		panic(err)
+	}
 	files := fstest.MapFS{}
 	for name, data := range map[string][]byte{
-		"config.json": config, "tokenizer.json": tokens, "model.safetensors": fixtureWeights(c),
+		"config.json": config, "tokenizer.json": tokens, "model.safetensors": weights,
 		"generation_config.json": encode(map[string]any{"eos_token_id": stops}),
 	} {
 		files[name] = &fstest.MapFile{Data: data, Mode: 0o600}
@@ -84,39 +87,6 @@ func encode(v any) []byte {
 		panic(err)
 	}
 	return data
-}
-
-// fixtureWeights writes random weights of a size that keeps activations near one.
-func fixtureWeights(c *checkpoint.Config) []byte {
-	header, data := map[string]any{}, []byte(nil)
-	random := rand.New(rand.NewPCG(1, 2))
-	for e := range checkpoint.Inventory(c, checkpoint.LayoutBF16) {
-		begin := len(data)
-		for range e.Elements() {
-			x := random.NormFloat64()
-			switch {
-			case e.Kind == checkpoint.KindEmbedding:
-			case e.DType == checkpoint.F32: // the router's bias
-				x = 7 + 0.1*x
-			case len(e.Shape) == 1:
-				x = 1 + 0.1*x
-			default:
-				x *= 1.5 / math.Sqrt(float64(e.Shape[len(e.Shape)-1]))
-			}
-			bits := math.Float32bits(float32(x))
-			if e.DType == checkpoint.F32 {
-				data = binary.LittleEndian.AppendUint32(data, bits)
-			} else {
-				data = binary.LittleEndian.AppendUint16(data, uint16(bits>>16))
-			}
-		}
-		header[e.Name] = map[string]any{"dtype": e.DType, "shape": e.Shape, "data_offsets": []int{begin, len(data)}}
-	}
-	text := encode(header)
-	for len(text)%8 != 0 {
-		text = append(text, ' ')
-	}
-	return slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text, data)
 }
 
 // fixtureTokenizer writes a tokenizer.json: 256 bytes, the merges, and the added

@@ -46,7 +46,7 @@ func FS(fsys fs.FS, seed uint64) (fs.FS, error) {
 			files[e.Name()] = &fstest.MapFile{Data: data}
 		}
 	}
-	data, err := weights(c, seed)
+	data, err := Weights(c, rand.New(rand.NewPCG(seed, 0)))
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +54,11 @@ func FS(fsys fs.FS, seed uint64) (fs.FS, error) {
 	return files, nil
 }
 
-// weights writes a file of the published layout.
-func weights(c *checkpoint.Config, seed uint64) ([]byte, error) {
+// Weights returns a safetensors file of the published layout with random weights,
+// of a size that keeps activations near one. Formats other than BF16 and F32 are
+// refused.
+func Weights(c *checkpoint.Config, random *rand.Rand) ([]byte, error) {
 	header, data := map[string]any{}, []byte(nil)
-	random := rand.New(rand.NewPCG(seed, 0))
 	for e := range checkpoint.Inventory(c, checkpoint.LayoutBF16) {
 		begin := len(data)
 		for range e.Elements() {
