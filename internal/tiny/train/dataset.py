@@ -26,23 +26,25 @@ import wire
 
 SIZES = {"mini": 24_000, "task": 12_000, "long": 1_000, "ask": 1_500, "lib": 1_000, "copy": 8_000, "retry": 3_000}
 
+TWO_FILES = 0.2  # share of every kind of repair that is over two files
+
+# Functions of a file (least, most), numbers of bugs to draw from, lines of the longest file, how the dialogue goes.
+REPAIRS = {
+    "mini": (1, 3, [1, 2, 2, 3, 3], (6, 34), lambda rng: {"tool_block": rng.random() < 0.05, "whole": rng.random() < 0.25}),
+    "task": (2, 6, [1, 1, 1, 1, 2, 2, 3], (14, 62), lambda rng: {"slips": 0.06}),
+    "retry": (2, 4, [1, 1, 1, 2], (14, 50), lambda rng: {"tool_block": rng.random() < 0.5, "retries": 1.0}),
+    "long": (6, 14, [1, 1, 1, 2], (60, 150), lambda rng: {}),
+}
+
 
 def sample(part, rng, all_shapes, cases, pairs, chunks):
     """The wire parts of one sample, or None to draw again."""
-    if part == "mini":
-        package = packages.build(rng, all_shapes, cases, functions=(1, 3), bugs=rng.choice([1, 2, 2, 3, 3]), lines=(6, 34))
-        return dialogues.repair(rng, package, tool_block=rng.random() < 0.05, whole=rng.random() < 0.25).parts
-    if part == "task":
-        files = 2 if rng.random() < 0.15 else 1
-        count = (2, 3) if files == 2 else (2, 6)
-        package = packages.build(rng, all_shapes, cases, functions=count, bugs=rng.choice([1, 1, 1, 1, 2, 2, 3]), files=files, lines=(14, 62))
-        return dialogues.repair(rng, package, slips=0.06).parts
-    if part == "retry":
-        package = packages.build(rng, all_shapes, cases, functions=(2, 4), bugs=rng.choice([1, 1, 1, 2]), lines=(14, 50))
-        return dialogues.repair(rng, package, tool_block=rng.random() < 0.5, retries=1.0).parts
-    if part == "long":
-        package = packages.build(rng, all_shapes, cases, functions=(6, 14), bugs=rng.choice([1, 1, 1, 2]), lines=(60, 150))
-        return dialogues.repair(rng, package).parts
+    if part in REPAIRS:
+        least, most, bugs, lines, how = REPAIRS[part]
+        files = 2 if rng.random() < TWO_FILES else 1
+        most = min(most, least + 1) if files == 2 else most
+        package = packages.build(rng, all_shapes, cases, functions=(least, most), bugs=rng.choice(bugs), files=files, lines=lines)
+        return dialogues.repair(rng, package, **how(rng)).parts
     if part == "copy":
         return copying(rng, chunks)
     if part == "ask":
