@@ -16,6 +16,17 @@
 // there is no finalizer. [InUse] counts what is mapped at present, so that a
 // test can assert that everything came back.
 //
+// [AllocHuge] is for gigabytes that are read over and over, such as weights: the
+// processor finds a large page with one look-up where small ones cost 512. It
+// takes the memory at once or says that there is too little ([Available] is what
+// it asks), so that a program learns it while it can still do something else.
+//
+// # Files larger than memory
+//
+// Who reads a large file once, in order, says so with [Region.Want] and
+// [Region.Forget] of a mapping, or [WantFile] and [ForgetFile] of a file: the disk
+// is kept busy ahead of the reader, and what was read does not fill memory.
+//
 // # Caveats
 //
 // A slice of a Region dies with it. Reading through one after Close is a fault
@@ -57,6 +68,7 @@ type Region struct {
 	mu      sync.Mutex
 	b       []byte
 	release func() error // nil when there is nothing to give back
+	file    bool         // a view of a file, which has the bytes too
 }
 
 func newRegion(b []byte, release func() error) *Region {
@@ -97,7 +109,9 @@ func MapFile(f *os.File, size int64) (*Region, error) {
 	if err != nil {
 		return nil, fmt.Errorf("offheap: map %d bytes of a file: %w", size, err)
 	}
-	return newRegion(b, release), nil
+	r := newRegion(b, release)
+	r.file = true
+	return r, nil
 }
 
 // Bytes returns the memory, page-aligned; nil after Close.
