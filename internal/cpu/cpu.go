@@ -112,8 +112,12 @@ func (b *Backend) LoadWeight(v backend.View) (backend.Weight, error) {
 	if err := v.Check(); err != nil {
 		return 0, err
 	}
-	b.weights = append(b.weights, newWeight(v))
-	return backend.Weight(len(b.weights) - 1), nil
+	return b.addWeight(newWeight(v)), nil
+}
+
+func (b *Backend) addWeight(w *weight) backend.Weight {
+	b.weights = append(b.weights, w)
+	return backend.Weight(len(b.weights) - 1)
 }
 
 // NewBuffer implements backend.Backend.

@@ -8,21 +8,26 @@ import (
 )
 
 // latentUp is kv_b split by head. Absorption contracts over nope, so W_uk is
-// kept transposed, [heads][latent][nope] f32, dequantised first because FP8
-// blocks straddle heads. W_uv needs no copy: its rows contract over the latent
-// and are read where they are stored.
+// kept transposed, dequantised first because FP8 blocks straddle heads.
 type latentUp struct {
-	nope, v int
-	ukT     *weight // row h*latent+l is column l of W_uk[h]
+	ukT, uv *weight
+	// Where a head's rows are, which whole panels keep apart: row h*ukStep+l of
+	// ukT is column l of W_uk[h], row uvFirst+h*uvStep+j of uv is row j of W_uv[h].
+	ukStep, uvFirst, uvStep int
 }
 
-// LoadKVB implements backend.Backend.
+// uk returns the first row of head h in ukT.
+func (u *latentUp) uk(h int) int { return h * u.ukStep }
+
+// v returns the first row of head h in uv.
+func (u *latentUp) v(h int) int { return u.uvFirst + h*u.uvStep }
+
+// LoadKVB implements backend.Backend. W_uk is expanded to f32,
+// [heads][latent][nope]; W_uv needs no copy, since its rows contract over the latent
+// and are read where they are stored.
 func (b *Backend) LoadKVB(v backend.View, heads, nope, vdim int) (backend.Weight, error) {
-	if err := v.Check(); err != nil {
+	if err := checkKVB(v, heads, nope, vdim); err != nil {
 		return 0, err
-	}
-	if v.Rows != heads*(nope+vdim) {
-		return 0, fmt.Errorf("cpu: weight %s: %d rows, want %d heads of %d+%d", v.Name, v.Rows, heads, nope, vdim)
 	}
 	latent := v.Cols
 	region, err := offheap.Alloc(4 * heads * latent * nope)
@@ -32,9 +37,8 @@ func (b *Backend) LoadKVB(v backend.View, heads, nope, vdim int) (backend.Weight
 	b.regions = append(b.regions, region)
 	w := newWeight(v)
 	ukT := region.Float32s()
-	up := &latentUp{nope: nope, v: vdim, ukT: newWeight(backend.View{
-		Name: v.Name, Rows: heads * latent, Cols: nope, DType: backend.F32, Data: region.Bytes(),
-	})}
+	up := &latentUp{uv: w, ukStep: latent, uvFirst: nope, uvStep: nope + vdim}
+	up.ukT = newWeight(backend.View{Name: v.Name, Rows: heads * latent, Cols: nope, DType: backend.F32, Data: region.Bytes()})
 	row := make([]float32, latent)
 	err = guard("load "+v.Name, func() {
 		for h := range heads {
@@ -49,10 +53,15 @@ func (b *Backend) LoadKVB(v backend.View, heads, nope, vdim int) (backend.Weight
 	if err != nil {
 		return 0, err
 	}
-	w.heads = up
-	b.weights = append(b.weights, w)
-	return backend.Weight(len(b.weights) - 1), nil
+	return b.addWeight(&weight{View: v, heads: up}), nil
 }
 
-// uv returns the stored row of output j of head h.
-func (u *latentUp) uv(h, j int) int { return h*(u.nope+u.v) + u.nope + j }
+func checkKVB(v backend.View, heads, nope, vdim int) error {
+	if err := v.Check(); err != nil {
+		return err
+	}
+	if v.Rows != heads*(nope+vdim) {
+		return fmt.Errorf("cpu: weight %s: %d rows, want %d heads of %d+%d", v.Name, v.Rows, heads, nope, vdim)
+	}
+	return nil
+}

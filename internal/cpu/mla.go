@@ -64,8 +64,7 @@ func (b *Backend) runMLAAttend(op *backend.MLAAttend) {
 // attendLatent runs absorbed MLA for some rows; line i of a holds the absorbed
 // queries of rows[i], then its latent outputs.
 func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
-	kvb := b.weight(op.KVB)
-	mla := mlaRows{b, op, rows, a, kvb, op.Latent + op.Rope}
+	mla := mlaRows{b, op, rows, a, b.weight(op.KVB).heads, op.Latent + op.Rope}
 
 	absorb := &b.phases.absorb
 	*absorb = absorbPhase{mla, b.mat(op.Q)}
@@ -87,7 +86,7 @@ type mlaRows struct {
 	op    *backend.MLAAttend
 	rows  []int32
 	a     mat
-	kvb   *weight
+	kvb   *latentUp
 	width int // of a head's absorbed query
 }
 
@@ -99,9 +98,9 @@ type absorbPhase struct {
 
 func (p *absorbPhase) task(k *worker, h int) {
 	op, latent, head := p.op, p.op.Latent, p.op.Nope+p.op.Rope
-	first := h * latent
+	first := p.kvb.uk(h)
 	for l0 := 0; l0 < latent; l0 += maxTile {
-		t := k.products(&k.y, p.kvb.heads.ukT, first+l0, first+min(l0+maxTile, latent), p.q.from(h*head), p.rows)
+		t := k.products(&k.y, p.kvb.ukT, first+l0, first+min(l0+maxTile, latent), p.q.from(h*head), p.rows)
 		for line := range p.rows {
 			copy(p.a.row(int32(line), p.a.stride)[h*p.width+l0:], t.line(line))
 		}
@@ -150,9 +149,9 @@ type unabsorbPhase struct {
 
 func (p *unabsorbPhase) task(k *worker, task int) {
 	h, j0 := task/p.tiles, task%p.tiles*p.per
-	first := p.kvb.heads.uv(h, 0)
+	first := p.kvb.v(h)
 	n1 := first + min(j0+p.per, p.op.V)
-	t := k.products(&k.y, p.kvb, first+j0, n1, p.a.from(h*p.width), k.firstLines(len(p.rows)))
+	t := k.products(&k.y, p.kvb.uv, first+j0, n1, p.a.from(h*p.width), k.firstLines(len(p.rows)))
 	for line, r := range p.rows {
 		copy(p.dst.row(r, p.dst.stride)[h*p.op.V+j0:], t.line(line))
 	}

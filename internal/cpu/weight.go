@@ -7,11 +7,13 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
-// weight is a matrix as stored, decoded block by block where it is used.
+// weight is a matrix as stored, decoded block by block where it is used, or
+// panels, multiplied as they are.
 type weight struct {
 	backend.View
 	floats []float32 // the data itself when it is aligned f32
 	scales []float32 // the scales themselves when they are aligned f32
+	panels *panels   // set for a packed weight, whose Data is nil
 	heads  *latentUp // set for kv_b
 }
 
@@ -48,6 +50,10 @@ func (w *weight) plainFloats() []float32 {
 // row returns row n as f32: the stored row itself, or decoded into dst.
 func (w *weight) row(n int, dst []float32) []float32 {
 	k := w.Cols
+	if w.panels != nil {
+		w.panels.row(dst[:k], n)
+		return dst[:k]
+	}
 	if f := w.plainFloats(); f != nil {
 		return f[n*k : (n+1)*k]
 	}

@@ -4,7 +4,8 @@ import "github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 
 // worker owns scratch that no other worker touches.
 type worker struct {
-	weights  []float32     // a decoded block of weights
+	weights  []float32 // a decoded block of weights
+	panel    [kernel.PanelRows][]float32
 	sums     []kernel.Sums // partial sums of its products
 	lines    [kernel.MaxLines][]float32
 	tails    [kernel.MaxLines][lanes]float32

@@ -1,0 +1,185 @@
+package cpu
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/cofferdam-ml/cofferdam/internal/backend"
+)
+
+// noise is a f32 weight of normal values.
+func noise(seed uint64, rows, cols int) (backend.View, []float32) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	v := backend.View{Name: fmt.Sprintf("w%dx%d", rows, cols), Rows: rows, Cols: cols, DType: backend.F32}
+	values := make([]float32, rows*cols)
+	for i := range values {
+		values[i] = float32(rng.NormFloat64())
+		v.Data = binary.LittleEndian.AppendUint32(v.Data, math.Float32bits(values[i]))
+	}
+	return v, values
+}
+
+// aligned returns n bytes where a blob may stand.
+func aligned(n int) []byte {
+	b := make([]byte, n+BlobAlign)
+	at := int(-uintptr(unsafe.Pointer(&b[0])) % BlobAlign)
+	return b[at : at+n : at+n]
+}
+
+func pack(t *testing.T, b *Backend, p *Packing, err error) []byte {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := aligned(p.Size())
+	for i := range blob {
+		blob[i] = 0xa5
+	}
+	if err := b.Pack(t.Context(), blob, p); err != nil {
+		t.Fatal(err)
+	}
+	return blob
+}
+
+// steps bounds the rounding of an element in units of its group's largest
+// magnitude: half a step, and what rounding the scale to a half adds.
+func steps(f Format) float64 {
+	if f == Int8 {
+		return 0.5/127 + 0x1p-11
+	}
+	return 1.0/8 + 0x1p-11 // the largest of the other sign may be a whole step off
+}
+
+// A packed weight is the stored one, rounded within its group and in no other
+// place, whatever its shape and however many workers packed it.
+func TestPack(t *testing.T) {
+	for _, f := range []Format{Int8, Int4} {
+		for _, shape := range [][2]int{{1, 1}, {7, 31}, {8, 32}, {9, 33}, {64, 96}, {33, 260}} {
+			rows, cols := shape[0], shape[1]
+			v, want := noise(1, rows, cols)
+			for _, threads := range []int{1, 3} {
+				b := Open(threads)
+				defer b.Close()
+				p, err := NewPacking(v, f)
+				blob := pack(t, b, p, err)
+				if len(blob) != PackedSize(rows, cols, f) {
+					t.Fatalf("%s: %d bytes, want %d", v.Name, len(blob), PackedSize(rows, cols, f))
+				}
+				h, err := b.LoadPacked(v.Name, rows, cols, f, blob)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for r := range rows {
+					mustRound(t, fmt.Sprintf("%s %s row %d", v.Name, f, r), b.weight(h).row(r, make([]float32, cols)), want[r*cols:][:cols], f)
+				}
+			}
+		}
+	}
+}
+
+func mustRound(t *testing.T, what string, have, want []float32, f Format) {
+	t.Helper()
+	for k := range want {
+		first := k / 32 * 32
+		largest := 0.0
+		for _, w := range want[first:min(first+32, len(want))] {
+			largest = max(largest, math.Abs(float64(w)))
+		}
+		if d := math.Abs(float64(have[k] - want[k])); !(d <= steps(f)*largest) {
+			t.Fatalf("%s, element %d: %g, want %g within %g", what, k, have[k], want[k], steps(f)*largest)
+		}
+	}
+}
+
+// The blob of kv_b holds W_uk transposed and W_uv by head, from every storage.
+func TestPackKVB(t *testing.T) {
+	for _, d := range []struct{ heads, nope, vdim, latent int }{{3, 5, 9, 33}, {2, 40, 24, 64}, {1, 1, 1, 1}} {
+		v, want := noise(2, d.heads*(d.nope+d.vdim), d.latent)
+		b := Open(2)
+		defer b.Close()
+		p, err := NewKVBPacking(v, d.heads, d.nope, d.vdim)
+		blob := pack(t, b, p, err)
+		h, err := b.LoadPackedKVB(v.Name, d.heads, d.nope, d.vdim, d.latent, blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kvb := b.weight(h).heads
+		for head := range d.heads {
+			first := head * (d.nope + d.vdim)
+			for l := range d.latent {
+				column := make([]float32, d.nope)
+				for n := range column {
+					column[n] = want[(first+n)*d.latent+l]
+				}
+				mustRound(t, fmt.Sprintf("head %d column %d", head, l), kvb.ukT.row(kvb.uk(head)+l, make([]float32, d.nope)), column, Int8)
+			}
+			for j := range d.vdim {
+				mustRound(t, fmt.Sprintf("head %d value %d", head, j), kvb.uv.row(kvb.v(head)+j, make([]float32, d.latent)),
+					want[(first+d.nope+j)*d.latent:][:d.latent], Int8)
+			}
+		}
+	}
+}
+
+// What is no blob of the weight is refused with the numbers.
+func TestLoadPackedRefuses(t *testing.T) {
+	b := Open(1)
+	defer b.Close()
+	size := PackedSize(9, 33, Int4)
+	for _, c := range []struct {
+		field      string
+		rows, cols int
+		f          Format
+		blob       []byte
+	}{
+		{"format", 9, 33, AsStored, aligned(size)},
+		{"format", 9, 33, Int4 + 1, aligned(size)},
+		{"shape", 0, 33, Int4, nil},
+		{"shape", 9, -1, Int4, nil},
+		{"bytes", 9, 33, Int4, aligned(size - 1)},
+		{"bytes", 9, 33, Int4, nil},
+		{"bytes", 9, 33, Int8, aligned(size)},
+		{"address", 9, 33, Int4, aligned(size + 1)[1:]},
+	} {
+		_, err := b.LoadPacked("the.name", c.rows, c.cols, c.f, c.blob)
+		if e, ok := errors.AsType[*BlobError](err); !ok || e.Field != c.field || e.Name != "the.name" || e.Want == e.Have {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	size = PackedKVBSize(2, 5, 9, 33)
+	for _, c := range []struct {
+		field string
+		heads int
+		blob  []byte
+	}{{"shape", 0, nil}, {"bytes", 2, aligned(size + 1)}, {"bytes", 3, aligned(size)}, {"address", 2, aligned(size + 1)[1:]}} {
+		_, err := b.LoadPackedKVB("the.name", c.heads, 5, 9, 33, c.blob)
+		if e, ok := errors.AsType[*BlobError](err); !ok || e.Field != c.field {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	v, _ := noise(1, 9, 33)
+	if _, err := NewPacking(v, AsStored); err == nil {
+		t.Error("packs as stored")
+	}
+	if _, err := NewKVBPacking(v, 2, 2, 2); err == nil {
+		t.Error("packs 9 rows as 2 heads of 2 + 2")
+	}
+	p, err := NewPacking(v, Int4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Pack(t.Context(), make([]byte, p.Size()+1), p); err == nil {
+		t.Error("packs into a longer blob")
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Pack(over, aligned(p.Size()), p); !errors.Is(err, context.Canceled) {
+		t.Errorf("packs after the context's end: %v", err)
+	}
+}
