@@ -39,9 +39,9 @@ PLAN = [
      "mix": {"mini": 0.3, "task": 0.6, "long": 0.1}},
     {"name": "sparse", "kind": "sparse", "tokens": 2e6, "batch": 4096, "lr": [0.4, 0.02], "text": 0.1,
      "mix": {"mini": 0.15, "task": 0.64, "retry": 0.10, "copy": 0.02, "long": 0.05, "lib": 0.02, "ask": 0.02}},
-    {"name": "again", "kind": "dense", "tokens": 2.8e6, "batch": 3072, "lr": [0.6, 0.3], "text": 0.1,
+    {"name": "again", "kind": "dense", "tokens": 4.5e6, "batch": 3072, "lr": [0.6, 0.3], "text": 0.1,
      "mix": {"mini": 0.35, "task": 0.5, "retry": 0.07, "copy": 0.02, "long": 0.04, "lib": 0.01, "ask": 0.01}},
-    {"name": "last", "kind": "sparse", "tokens": 1.6e6, "batch": 4096, "lr": [0.3, 0.02], "text": 0.1,
+    {"name": "last", "kind": "sparse", "tokens": 2.4e6, "batch": 4096, "lr": [0.3, 0.02], "text": 0.1,
      "mix": {"mini": 0.2, "task": 0.63, "retry": 0.08, "long": 0.06, "lib": 0.015, "ask": 0.015}},
 ]
 MUON_LR, ADAM_LR, INDEX_LR, BIAS_STEP, SEED = 0.014, 3e-3, 2e-3, 2e-3, 20260
