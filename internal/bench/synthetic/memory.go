@@ -9,7 +9,7 @@ import (
 )
 
 // chunkBytes is how much memory is taken from the system at a time.
-const chunkBytes = 256 << 20
+const chunkBytes = 64 << 20
 
 // arena gives out memory that lives until close.
 type arena struct {
