@@ -1,0 +1,26 @@
+// Vector instructions that Go's assembler does not know, by their encodings in the
+// Arm Architecture Reference Manual. Registers are given by number and, as in Go's
+// own mnemonics, the destination comes last: FSUB4(2, 1, 0) is fsub v0.4s, v1.4s,
+// v2.4s. A name ends with the number of lanes it works on.
+
+#define TWO(OP, N, D) WORD $((OP) | (N)<<5 | (D))
+#define THREE(OP, M, N, D) WORD $((OP) | (M)<<16 | (N)<<5 | (D))
+
+#define FADD4(M, N, D) THREE(0x4e20d400, M, N, D)
+#define FSUB4(M, N, D) THREE(0x4ea0d400, M, N, D) // N - M
+#define FMUL4(M, N, D) THREE(0x6e20dc00, M, N, D)
+#define FDIV4(M, N, D) THREE(0x6e20fc00, M, N, D) // N / M
+#define FMAX4(M, N, D) THREE(0x4e20f400, M, N, D) // NaN if either is
+#define FMIN4(M, N, D) THREE(0x4ea0f400, M, N, D)
+#define FMAXNM4(M, N, D) THREE(0x4e20c400, M, N, D) // of a NaN and a number, the number
+#define FCMGT4(M, N, D) THREE(0x6ea0e400, M, N, D) // all ones where N > M
+
+#define FABS4(N, D) TWO(0x4ea0f800, N, D)
+#define FNEG4(N, D) TWO(0x6ea0f800, N, D)
+#define FRINTN4(N, D) TWO(0x4e218800, N, D) // to the nearest whole number, ties to even
+#define FCVTNS4(N, D) TWO(0x4e21a800, N, D) // the same, as int32
+#define SCVTF4(N, D) TWO(0x4e21d800, N, D) // of int32
+#define FMAXNMV(N, D) TWO(0x6e30c800, N, D) // the largest of four lanes
+
+#define SHLL(N, D) TWO(0x2e613800, N, D) // four 16-bit lanes moved up by 16 into 32 bits
+#define SHLL2(N, D) TWO(0x6e613800, N, D) // the upper four lanes
