@@ -15,20 +15,30 @@ import (
 type Format string
 
 // The formats. In BF16 and F32 models every matrix is of that type; the others
-// leave some of them in BF16, as published models do.
+// leave some of them in BF16: FP8 as published models do, Int8 and Int4 as
+// [cpu.FormatOf] says.
 const (
 	F32  Format = "f32"
 	BF16 Format = "bf16"
 	FP8  Format = "fp8" // blocks of 128x128 with a scale
+	Int8 Format = "int8"
+	Int4 Format = "int4"
 )
 
 // Backend is the CPU backend over generated weights: the View that a weight is loaded
 // from gives its name and shape, and its bytes are never read.
 type Backend struct {
 	*cpu.Backend
+
+	// Period, if it is not 0, has the rows of Int8 and Int4 matrices repeat after that
+	// many, so that a model of 30 billion weights is made in seconds. It is a multiple
+	// of 8.
+	Period int
+
 	format  Format
 	memory  arena
 	weights map[backend.Weight]Weight
+	stored  []byte // a slab of rows on its way to a blob
 }
 
 // Weight is what a step reads of a loaded weight.
@@ -40,9 +50,9 @@ type Weight struct {
 // NewBackend returns a backend of the given number of threads, 0 for all.
 func NewBackend(threads int, f Format) (*Backend, error) {
 	switch f {
-	case F32, BF16, FP8:
+	case F32, BF16, FP8, Int8, Int4:
 	default:
-		return nil, fmt.Errorf("synthetic: weights %q: want %s, %s or %s", f, F32, BF16, FP8)
+		return nil, fmt.Errorf("synthetic: weights %q: want one of %s", f, []Format{F32, BF16, FP8, Int8, Int4})
 	}
 	return &Backend{Backend: cpu.Open(threads), format: f, weights: map[backend.Weight]Weight{}}, nil
 }
@@ -55,6 +65,9 @@ func (b *Backend) Memory() int { return b.memory.used }
 
 // LoadWeight implements backend.Backend.
 func (b *Backend) LoadWeight(v backend.View) (backend.Weight, error) {
+	if f := b.packed(v.Name); f != cpu.AsStored {
+		return b.loadPacked(v, f)
+	}
 	if err := b.generate(&v); err != nil {
 		return 0, err
 	}
@@ -63,8 +76,11 @@ func (b *Backend) LoadWeight(v backend.View) (backend.Weight, error) {
 	return w, err
 }
 
-// LoadKVB implements backend.Backend. The transposed half is kept in f32.
+// LoadKVB implements backend.Backend. As stored, the transposed half is kept in f32.
 func (b *Backend) LoadKVB(v backend.View, heads, nope, vdim int) (backend.Weight, error) {
+	if b.packed(v.Name) != cpu.AsStored {
+		return b.loadPackedKVB(v, heads, nope, vdim)
+	}
 	if err := b.generate(&v); err != nil {
 		return 0, err
 	}

@@ -14,6 +14,9 @@ const (
 	// deviation near 1/45, so that rows of 500 to 10,000 of them keep activations
 	// near one.
 	Unit = 1.0 / 2048
+	// EmbeddingUnit is Unit for the embedding, whose rows must be as large as what
+	// layers add to them: else all tokens would look alike and choose the same experts.
+	EmbeddingUnit = 32 * Unit
 
 	tableGroups = 1_048_573 // prime
 	minScale    = 8         // scales are 8 to 15 units: value*2048 has seven bits
@@ -21,6 +24,7 @@ const (
 
 // A Group is the values of GroupLen neighbours: element i is (code - 8) * Scale * Unit.
 type Group struct {
+	Unit float32
 	// Nibbles holds the codes: element i < 16 in the low half of byte i, element
 	// i >= 16 in the high half of byte i-16.
 	Nibbles []byte
@@ -31,7 +35,7 @@ type Group struct {
 func (g Group) Code(i int) int { return int(g.Nibbles[i%16]>>(i/16*4)) & 15 }
 
 // Float returns the value that a code stands for.
-func (g Group) Float(code int) float32 { return float32((code-8)*g.Scale) * Unit }
+func (g Group) Float(code int) float32 { return float32((code-8)*g.Scale) * g.Unit }
 
 // table returns the nibbles and scales of all groups.
 var table = sync.OnceValues(func() (nibbles, scales []byte) {
@@ -69,11 +73,21 @@ var table = sync.OnceValues(func() (nibbles, scales []byte) {
 type Matrix struct {
 	Rows, Cols int
 	first      int
+	unit       float32
 }
 
 // MatrixOf returns the matrix of a name.
 func MatrixOf(name string, rows, cols int) Matrix {
-	return Matrix{rows, cols, int(nameHash(name) % tableGroups)}
+	m := Matrix{rows, cols, int(nameHash(name) % tableGroups), Unit}
+	if strings.HasSuffix(name, "embed_tokens.weight") {
+		m.unit = EmbeddingUnit
+	}
+	return m
+}
+
+// Slice returns rows [r0, r1).
+func (m Matrix) Slice(r0, r1 int) Matrix {
+	return Matrix{r1 - r0, m.Cols, (m.first + r0*m.Groups()) % tableGroups, m.unit}
 }
 
 // Groups returns how many groups a row has.
@@ -83,7 +97,7 @@ func (m Matrix) Groups() int { return m.Cols / GroupLen }
 func (m Matrix) Group(r, g int) Group {
 	nibbles, scales := table()
 	at := (m.first + r*m.Groups() + g) % tableGroups
-	return Group{nibbles[16*at:][:16], int(scales[at])}
+	return Group{m.unit, nibbles[16*at:][:16], int(scales[at])}
 }
 
 // At returns one element.
