@@ -60,6 +60,12 @@ func MulBF16(acc []Sums, w []byte, stride int, x [][]float32) {
 // ScaleBlock elements; each weight is rounded after scaling. The length of x is a
 // multiple of StepF8.
 func MulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
+	if k := len(x); k > 0 {
+		_, _ = w[(Rows-1)*stride+k-1], s.at(Rows-1, (k-1)/ScaleBlock)
+		if !mulF8x1(k, &w[0], stride, &s.Values[0], s.RowStep, s.BlockStep, &x[0], &acc[0]) {
+			return
+		}
+	}
 	mulF8(acc, w, stride, s, x)
 }
 
@@ -74,20 +80,59 @@ func Sum4(out []float32, stride int, acc []Sums) {
 }
 
 // DecodeF32 copies little endian f32 that need not be aligned.
-func DecodeF32(dst []float32, src []byte) { decodeF32(dst, src) }
+func DecodeF32(dst []float32, src []byte) {
+	k := len(dst) &^ 7
+	if k > 0 {
+		_ = src[4*k-1]
+		copyF32(k, &src[0], &dst[0])
+		dst, src = dst[k:], src[4*k:]
+	}
+	decodeF32(dst, src)
+}
 
 // DecodeBF16 converts little endian bfloat16 to f32, exactly.
-func DecodeBF16(dst []float32, src []byte) { decodeBF16(dst, src) }
+func DecodeBF16(dst []float32, src []byte) {
+	k := len(dst) &^ 7
+	if k > 0 {
+		_ = src[2*k-1]
+		expandBF16(k, &src[0], &dst[0])
+		dst, src = dst[k:], src[2*k:]
+	}
+	decodeBF16(dst, src)
+}
 
 // DecodeF16 converts little endian IEEE halves to f32, exactly.
-func DecodeF16(dst []float32, src []byte) { decodeF16(dst, src) }
+func DecodeF16(dst []float32, src []byte) {
+	k := len(dst) &^ 7
+	if k > 0 {
+		_ = src[2*k-1]
+		expandF16(k, &src[0], &dst[0])
+		dst, src = dst[k:], src[2*k:]
+	}
+	decodeF16(dst, src)
+}
 
 // DecodeF8 converts FP8 E4M3 to f32 and multiplies by scale.
-func DecodeF8(dst []float32, src []byte, scale float32) { decodeF8(dst, src, scale) }
+func DecodeF8(dst []float32, src []byte, scale float32) {
+	k := len(dst) &^ 31
+	if k > 0 {
+		_ = src[k-1]
+		if !expandF8(k, &src[0], scale, &dst[0]) {
+			dst, src = dst[k:], src[k:]
+		}
+	}
+	decodeF8(dst, src, scale)
+}
 
 // DecodeGroupF8 converts the first k elements of Rows rows of FP8 E4M3, stride
 // apart, with their scales. k is a multiple of StepF8.
 func DecodeGroupF8(dst []float32, dstStride int, src []byte, stride int, s Scales, k int) {
+	if k > 0 {
+		_, _, _ = dst[(Rows-1)*dstStride+k-1], src[(Rows-1)*stride+k-1], s.at(Rows-1, (k-1)/ScaleBlock)
+		if !expandGroupF8(k, &src[0], stride, &s.Values[0], s.RowStep, s.BlockStep, &dst[0], dstStride) {
+			return
+		}
+	}
 	decodeGroupF8(dst, dstStride, src, stride, s, k)
 }
 
@@ -108,6 +153,27 @@ func mulBF16x2(k int, w *byte, stride int, x0, x1 *float32, acc *Sums)
 
 //go:noescape
 func mulBF16x3(k int, w *byte, stride int, x0, x1, x2 *float32, acc *Sums)
+
+// mulF8x1, expandF8 and expandGroupF8 say whether a NaN was among the codes; then their output
+// is not valid, and mulF8x1 has left acc alone.
+//
+//go:noescape
+func mulF8x1(k int, w *byte, stride int, scales *float32, rowStep, blockStep int, x *float32, acc *Sums) (nan bool)
+
+//go:noescape
+func expandF8(k int, src *byte, scale float32, dst *float32) (nan bool)
+
+//go:noescape
+func expandGroupF8(k int, src *byte, stride int, scales *float32, rowStep, blockStep int, dst *float32, dstStride int) (nan bool)
+
+//go:noescape
+func copyF32(k int, src *byte, dst *float32)
+
+//go:noescape
+func expandF16(k int, src *byte, dst *float32)
+
+//go:noescape
+func expandBF16(k int, src *byte, dst *float32)
 
 //go:noescape
 func sumsx4(n int, acc *Sums, out *float32, stride int)

@@ -24,3 +24,9 @@
 
 #define SHLL(N, D) TWO(0x2e613800, N, D) // four 16-bit lanes moved up by 16 into 32 bits
 #define SHLL2(N, D) TWO(0x6e613800, N, D) // the upper four lanes
+
+#define SSHLLB(N, D) TWO(0x0f0fa400, N, D) // eight int8 as int16, moved up by 7
+#define SSHLL2B(N, D) TWO(0x4f0fa400, N, D) // the upper eight
+#define FCVTL(N, D) TWO(0x0e217800, N, D) // four IEEE halves as float32
+#define FCVTL2(N, D) TWO(0x4e217800, N, D) // the upper four
+#define UMAXV(N, D) TWO(0x6e30a800, N, D) // the largest of sixteen bytes
