@@ -21,6 +21,7 @@
 #define FCVTNS4(N, D) TWO(0x4e21a800, N, D) // the same, as int32
 #define SCVTF4(N, D) TWO(0x4e21d800, N, D) // of int32
 #define FMAXNMV(N, D) TWO(0x6e30c800, N, D) // the largest of four lanes
+#define FMAXV(N, D) TWO(0x6e30f800, N, D) // so, but NaN if any is
 
 #define SHLL(N, D) TWO(0x2e613800, N, D) // four 16-bit lanes moved up by 16 into 32 bits
 #define SHLL2(N, D) TWO(0x6e613800, N, D) // the upper four lanes
@@ -30,3 +31,9 @@
 #define FCVTL(N, D) TWO(0x0e217800, N, D) // four IEEE halves as float32
 #define FCVTL2(N, D) TWO(0x4e217800, N, D) // the upper four
 #define UMAXV(N, D) TWO(0x6e30a800, N, D) // the largest of sixteen bytes
+
+#define SSHLLH(N, D) TWO(0x0f11a400, N, D) // four int16 as int32, doubled
+
+// Lane r of D takes bytes 4r..4r+3 of N times the four bytes of lane I of M. The
+// processor has it if dot is set.
+#define SDOT(I, M, N, D) THREE(0x4f80e000 | ((I)&1)<<21 | ((I)>>1)<<11, M, N, D)

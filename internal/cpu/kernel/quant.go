@@ -83,7 +83,7 @@ func quantizeGroup(codes []int8, x []float32) (scale float32, offset uint32) {
 	}
 	inverse, sum := 127/largest, 0
 	for i, v := range x {
-		codes[i] = nearest(v * inverse)
+		codes[i] = nearest(float32(v * inverse)) // not fused with the addition in it
 		sum += int(codes[i])
 	}
 	half := uint32(uint16(-4 * sum))

@@ -2,24 +2,74 @@
 
 package kernel
 
+// The panel kernels of MulInt4 and MulInt8, which have checked the lengths of y
+// and w; those of x follow from line being one of its lines.
+
 func int4x4(y []float32, yStride int, w []byte, x *Quantized, line int) {
-	for i := range quantLines {
-		mulInt4(y[i*yStride:], w, x, line+i)
+	if !dot || x.Groups == 0 {
+		for i := range quantLines {
+			mulInt4(y[i*yStride:], w, x, line+i)
+		}
+		return
 	}
+	at := line * x.Groups
+	_ = x.Scales[at+quantLines*x.Groups-1]
+	int4x4NEON(x.Groups, &w[0], &x.Codes[at*Group], &x.Scales[at], &x.offsets[at], &y[0], yStride)
 }
 
-func int4x1(y []float32, _ int, w []byte, x *Quantized, line int) { mulInt4(y, w, x, line) }
+func int4x1(y []float32, _ int, w []byte, x *Quantized, line int) {
+	if !dot || x.Groups == 0 {
+		mulInt4(y, w, x, line)
+		return
+	}
+	at := line * x.Groups
+	_ = x.Scales[at+x.Groups-1]
+	int4x1NEON(x.Groups, &w[0], &x.Codes[at*Group], &x.Scales[at], &x.offsets[at], &y[0])
+}
 
 func int8x4(y []float32, yStride int, w []byte, x *Quantized, line int) {
-	for i := range quantLines {
-		mulInt8(y[i*yStride:], w, x, line+i)
+	if !dot || x.Groups == 0 {
+		for i := range quantLines {
+			mulInt8(y[i*yStride:], w, x, line+i)
+		}
+		return
 	}
+	at := line * x.Groups
+	_ = x.Scales[at+quantLines*x.Groups-1]
+	int8x4NEON(x.Groups, &w[0], &x.Codes[at*Group], &x.Scales[at], &y[0], yStride)
 }
 
-func int8x1(y []float32, _ int, w []byte, x *Quantized, line int) { mulInt8(y, w, x, line) }
+func int8x1(y []float32, _ int, w []byte, x *Quantized, line int) {
+	if !dot || x.Groups == 0 {
+		mulInt8(y, w, x, line)
+		return
+	}
+	at := line * x.Groups
+	_ = x.Scales[at+x.Groups-1]
+	int8x1NEON(x.Groups, &w[0], &x.Codes[at*Group], &x.Scales[at], &y[0])
+}
 
+// quantize quantises whole groups.
 func quantize(groups int, x []float32, codes []int8, scales []float32, offsets []uint32) {
-	for g := range groups {
-		scales[g], offsets[g] = quantizeGroup(codes[g*Group:][:Group], x[g*Group:][:Group])
+	if groups == 0 {
+		return
 	}
+	_, _ = x[groups*Group-1], codes[groups*Group-1]
+	_, _ = scales[groups-1], offsets[groups-1]
+	quantizeNEON(groups, &x[0], &codes[0], &scales[0], &offsets[0])
 }
+
+//go:noescape
+func quantizeNEON(groups int, x *float32, codes *int8, scales *float32, offsets *uint32)
+
+//go:noescape
+func int4x4NEON(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
+
+//go:noescape
+func int4x1NEON(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32)
+
+//go:noescape
+func int8x4NEON(groups int, w *byte, codes *int8, scales *float32, y *float32, yStride int)
+
+//go:noescape
+func int8x1NEON(groups int, w *byte, codes *int8, scales *float32, y *float32)

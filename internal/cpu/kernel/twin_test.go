@@ -168,3 +168,35 @@ func TestTwinsAreNear(t *testing.T) {
 		near("MulBF16")
 	}
 }
+
+// Quantised products, exact within groups, whose scaling is in order.
+func TestOrderOfGroups(t *testing.T) {
+	for _, f := range quantFormats {
+		r := rand.New(rand.NewPCG(4, 4))
+		for groups := 1; groups < 9; groups++ {
+			for lines := 1; lines <= 9; lines++ {
+				w, q := f.panel(r, groups, lines%2 == 0), quantLinesOf(r, lines, groups*Group, groups%2 == 0)
+				y := make([]float32, lines*PanelRows)
+				f.mul(y, PanelRows, w, q, 0, lines)
+				for i, got := range y {
+					line, row, want := i/PanelRows, i%PanelRows, float32(0)
+					for g := range groups {
+						block, at, exact := w[g*f.bytes:], line*groups+g, 0
+						for j := range Group {
+							exact += f.code(block, row, j) * int(q.Codes[at*Group+j])
+						}
+						term := float32(float32(exact) * q.Scales[at])
+						if Name() == "NEON" { // its dot products are plain Go
+							want += float32(term * f.scale(block, row))
+						} else {
+							want = add(want, term, f.scale(block, row))
+						}
+					}
+					if got != want {
+						t.Fatalf("%s, %d groups: line %d of %d, row %d: %g, want %g", f.name, groups, line, lines, row, got, want)
+					}
+				}
+			}
+		}
+	}
+}
