@@ -43,6 +43,11 @@ type Options struct {
 	// OnWeight, when set, is called after each weight with its stored bytes; an
 	// error ends Load with it.
 	OnWeight func(bytes int) error
+
+	// Tensor, when set, is asked for tensors in place of the checkpoint, by a
+	// caller whose backend has some weights from elsewhere and needs their shapes
+	// only.
+	Tensor func(name string) (checkpoint.Tensor, error)
 }
 
 // Model is a forward graph with its weights in a backend.
@@ -69,7 +74,10 @@ func Load(b backend.Backend, ck *checkpoint.Checkpoint, o Options) (*Model, erro
 		Selections: make([]backend.Selection, c.Layers),
 		Plans:      make([]backend.Plan, c.Layers),
 	}
-	g := &builder{b: b, ck: ck, c: c, o: o, m: m}
+	if o.Tensor == nil {
+		o.Tensor = ck.Tensor
+	}
+	g := &builder{b: b, c: c, o: o, m: m}
 	g.build()
 	if g.err != nil {
 		return nil, fmt.Errorf("decoder: %w", g.err)
@@ -80,7 +88,6 @@ func Load(b backend.Backend, ck *checkpoint.Checkpoint, o Options) (*Model, erro
 // builder appends operations; the first error sticks and makes the rest void.
 type builder struct {
 	b   backend.Backend
-	ck  *checkpoint.Checkpoint
 	c   *checkpoint.Config
 	o   Options
 	m   *Model

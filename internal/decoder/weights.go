@@ -46,12 +46,17 @@ func (g *builder) view(name string) backend.View {
 	if g.err != nil {
 		return backend.View{}
 	}
-	t, err := g.ck.Tensor(name)
+	t, err := g.o.Tensor(name)
 	if err != nil {
 		g.err = err
 		return backend.View{}
 	}
-	v := backend.View{Name: name, Rows: 1, Cols: t.Shape[len(t.Shape)-1], DType: dtype(t.DType), Data: t.Data}
+	return View(t)
+}
+
+// View returns a tensor as backends take it.
+func View(t checkpoint.Tensor) backend.View {
+	v := backend.View{Name: t.Name, Rows: 1, Cols: t.Shape[len(t.Shape)-1], DType: dtype(t.DType), Data: t.Data}
 	if len(t.Shape) == 2 {
 		v.Rows = t.Shape[0]
 	}
