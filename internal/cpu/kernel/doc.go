@@ -3,12 +3,12 @@
 //
 // # Two builds
 //
-// Every kernel exists as plain Go and, on amd64, as AVX2 assembly with fused
-// multiply-add. Which one runs is decided once, from the processor; the build tag
-// purego leaves the assembly out. Assembly fuses a multiplication with its
-// addition, plain Go rounds in between: either is within
-// (k/8 + 8) * 2^-24 * sum |w_i x_i| of the true product, and the two differ by no
-// more than twice that, never within one build.
+// Every kernel exists as plain Go and as assembly: AVX2 on amd64, NEON on arm64.
+// Which one runs is decided once, from the processor; the build tag purego leaves
+// the assembly out. Assembly fuses a multiplication with its addition, plain Go
+// rounds in between: either is within (k/8 + 8) * 2^-24 * sum |w_i x_i| of the true
+// product, and the two differ by no more than twice that, never within one build.
+// AVX2 and NEON round alike and give the same bits.
 //
 // # Order of sums
 //
@@ -29,6 +29,9 @@
 //
 // Kernels check lengths and nothing else. Weights may be memory that faults when
 // read; a fault leaves the partial sums as they were.
+//
+// NEON was tested on an emulator only; how fast it is has not been measured. An
+// arm64 processor without the dot product multiplies int4 and int8 in plain Go.
 //
 // A scale of FP8 weights is multiplied by 256 on the way, so one of 2^120 or more
 // overflows in assembly and not in plain Go. Weights that large are no weights.

@@ -200,3 +200,40 @@ func TestOrderOfGroups(t *testing.T) {
 		}
 	}
 }
+
+// exponential is exp as this build computes it: in assembly the steps of its
+// polynomial, each rounded once.
+func exponential(x float32) float32 {
+	if Name() == "plain Go" || x < expLow || x > expHigh || x != x {
+		return exp(x)
+	}
+	n := float32(math.RoundToEven(float64(float32(x * math.Log2E))))
+	r := fused(fused(x, -n, 0.69140625), -n, 0x1.c85fep-10) // ln 2 in two parts
+	p := float32(1. / 5040)
+	for _, c := range []float32{1. / 720, 1. / 120, 1. / 24, 1. / 6, 1. / 2, 1, 1} {
+		p = fused(c, p, r)
+	}
+	return math.Float32frombits(math.Float32bits(p) + uint32(int32(n))<<23)
+}
+
+// What is made of exponentials has one value per build, and instruction sets agree.
+func TestOrderOfExponentials(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 4))
+	for n := Lanes; n < 2000; n += 3 * Lanes {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(r.NormFloat64() * math.Exp2(float64(r.IntN(8)-1)))
+		}
+		p, g, u := slices.Clone(x), slices.Clone(x), random(r, make([]float32, n))
+		largest, _ := Softmax(p, 0.75)
+		SwiGLU(g, u, 0)
+		for i, v := range x {
+			if want := exponential(float32(v*0.75) - largest); p[i] != want {
+				t.Fatalf("n=%d: exp(%g - %g) is %g, want %g", n, v*0.75, largest, p[i], want)
+			}
+			if want := v / (1 + exponential(-v)) * u[i]; g[i] != want {
+				t.Fatalf("n=%d: silu(%g) * %g is %g, want %g", n, v, u[i], g[i], want)
+			}
+		}
+	}
+}
