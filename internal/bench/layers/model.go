@@ -49,6 +49,7 @@ func openModel(config string, f synthetic.Format, kv backend.KVFormat, threads, 
 	if m.b, err = synthetic.NewBackend(threads, f); err != nil {
 		return nil, err
 	}
+	m.b.Period = 64 // what is said does not matter, and 30 billion weights are many
 	start := time.Now()
 	// Plans are kept apart by layer so that the experts that were read can be counted.
 	if m.Model, err = decoder.Load(m.b, m.ck, decoder.Options{Rows: maxRows, Outs: maxBatch, Trace: true}); err != nil {

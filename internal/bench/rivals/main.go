@@ -29,6 +29,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/cofferdam-ml/cofferdam/internal/bench/synthetic"
@@ -40,7 +41,8 @@ type options struct {
 	rounds                   int
 	secs                     float64
 	variants, files          []string
-	only, out                string
+	rows                     []int
+	only, out, plots         string
 }
 
 func main() {
@@ -55,13 +57,22 @@ func main() {
 	flag.Float64Var(&o.secs, "secs", 0.15, "seconds of a turn, of products")
 	variants := flag.String("variants", "haswell,zen4", "builds of the rival")
 	files := flag.String("files", "q4_0,q4_k", "model files: bf16, q8_0, q4_0, q4_k")
+	rows := flag.String("rows", "1,8,32,512", "rows of products")
 	flag.StringVar(&o.only, "only", "", "only products whose name contains this")
 	flag.StringVar(&o.out, "json", "", "write the results to this file")
+	flag.StringVar(&o.plots, "plots", "", "draw whole models' charts into this directory")
 	flag.Parse()
 	o.variants, o.files = strings.Split(*variants, ","), strings.Split(*files, ",")
 	if *work == "" || flag.NArg() == 0 {
 		flag.Usage()
 		os.Exit(2)
+	}
+	for r := range strings.SplitSeq(*rows, ",") {
+		n, err := strconv.Atoi(r)
+		if err != nil || n < 1 {
+			log.Fatalf("rows %q: want numbers above 0", *rows)
+		}
+		o.rows = append(o.rows, n)
 	}
 	dir, err := filepath.Abs(*work)
 	if err == nil {

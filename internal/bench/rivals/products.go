@@ -23,8 +23,6 @@ func (s shape) String() string {
 
 var shapes = []shape{{n: 2048, k: 2048}, {n: 6144, k: 2048}, {n: 2048, k: 6144}, {1536, 2048, 64, 4}}
 
-var rowCounts = []int{1, 8, 32, 512}
-
 // pairings are our formats and what of the rival's each is measured beside.
 var pairings = []struct {
 	ours   synthetic.Format
@@ -85,7 +83,7 @@ func (w workshop) compareProducts(o options) (list []*productCase, err error) {
 	}
 	defer meter.Close()
 	for _, s := range shapes {
-		for _, rows := range rowCounts {
+		for _, rows := range o.rows {
 			for _, p := range pairings {
 				c := &productCase{Name: fmt.Sprintf("%s %s rows %d", p.ours, s, rows), Rows: rows}
 				if !strings.Contains(c.Name, o.only) {

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/cofferdam-ml/cofferdam/internal/bench/machine"
+	"github.com/cofferdam-ml/cofferdam/internal/bench/plot"
 )
 
 // The contexts at whose end decoding is measured, over decodeRows tokens each, and
@@ -81,7 +85,33 @@ func (w workshop) compareModels(o options) (*modelReport, error) {
 		fmt.Printf("%s over %-14s decode at %v: %.2f; prompt of %d: %.2f\n", ours, rival, wholeContexts, ratio.Decode, promptRows, ratio.Prompt)
 		r.Ratios = append(r.Ratios, ratio)
 	}
+	if o.plots != "" {
+		return r, r.plot(o.plots)
+	}
 	return r, nil
+}
+
+// plot draws decoding against context, a line an engine.
+func (r *modelReport) plot(dir string) error {
+	chart := plot.Chart{Title: fmt.Sprintf("GLM-4.7-Flash, %d layers, %d threads", r.Layers, r.Threads), X: "context, tokens", Y: "tokens/s", LogX: true}
+	var engines []string
+	for _, run := range r.Runs {
+		if slices.Contains(engines, run.Engine) {
+			continue
+		}
+		engines = append(engines, run.Engine)
+		s := plot.Series{Name: run.Engine}
+		for i, context := range r.Contexts {
+			s.X = append(s.X, float64(context))
+			s.Y = append(s.Y, r.median(run.Engine, func(m modelRun) float64 { return m.Decode[i] }))
+		}
+		chart.Series = append(chart.Series, s)
+	}
+	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("rivals-%d.png", r.Layers)))
+	if err != nil {
+		return err
+	}
+	return errors.Join(chart.Write(f), f.Close())
 }
 
 func prompt(m modelRun) float64 { return m.Prompt }
