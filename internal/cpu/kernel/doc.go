@@ -30,8 +30,7 @@
 // Kernels check lengths and nothing else. Weights may be memory that faults when
 // read; a fault leaves the partial sums as they were.
 //
-// NEON was tested on an emulator only; how fast it is has not been measured. An
-// arm64 processor without the dot product multiplies int4 and int8 in plain Go.
+// NEON was tested on an emulator only; how fast it is has not been measured.
 //
 // A scale of FP8 weights is multiplied by 256 on the way, so one of 2^120 or more
 // overflows in assembly and not in plain Go. Weights that large are no weights.

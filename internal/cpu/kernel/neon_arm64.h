@@ -37,3 +37,10 @@
 // Lane r of D takes bytes 4r..4r+3 of N times the four bytes of lane I of M. The
 // processor has it if dot is set.
 #define SDOT(I, M, N, D) THREE(0x4f80e000 | ((I)&1)<<21 | ((I)>>1)<<11, M, N, D)
+
+#define SMULL(M, N, D) THREE(0x0e20c000, M, N, D) // eight products of int8 as int16
+#define SMULL2(M, N, D) THREE(0x4e20c000, M, N, D) // of the upper eight
+#define SMLAL(M, N, D) THREE(0x0e208000, M, N, D) // added to D
+#define SMLAL2(M, N, D) THREE(0x4e208000, M, N, D)
+#define SADDLP(N, D) TWO(0x4e602800, N, D) // sums of neighbouring int16 as int32
+#define SADALP(N, D) TWO(0x4e606800, N, D) // added to D

@@ -46,8 +46,8 @@
 	SDOT(I, 5, 26, 2); \
 	SDOT(I, 5, 27, 3)
 
-// func int4x1NEON(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32)
-TEXT ·int4x1NEON(SB), NOSPLIT, $0-48
+// func int4x1Dot(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32)
+TEXT ·int4x1Dot(SB), NOSPLIT, $0-48
 	MOVD  groups+0(FP), R0
 	MOVD  w+8(FP), R8
 	MOVD  codes+16(FP), R1
@@ -126,8 +126,8 @@ loop:
 	FOUR(I, 16, 18, 20, 22, 26, 27); \
 	FOUR(I, 17, 19, 21, 23, 24, 25)
 
-// func int4x4NEON(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
-TEXT ·int4x4NEON(SB), NOSPLIT, $0-56
+// func int4x4Dot(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
+TEXT ·int4x4Dot(SB), NOSPLIT, $0-56
 	MOVD groups+0(FP), R0
 	MOVD w+8(FP), R8
 	MOVD codes+16(FP), R1
@@ -172,8 +172,8 @@ loop:
 	SDOT(I, X, W, A); \
 	SDOT(I, X, V, B)
 
-// func int8x1NEON(groups int, w *byte, codes *int8, scales *float32, y *float32)
-TEXT ·int8x1NEON(SB), NOSPLIT, $0-40
+// func int8x1Dot(groups int, w *byte, codes *int8, scales *float32, y *float32)
+TEXT ·int8x1Dot(SB), NOSPLIT, $0-40
 	MOVD groups+0(FP), R0
 	MOVD w+8(FP), R8
 	MOVD codes+16(FP), R1
@@ -213,8 +213,8 @@ loop:
 	VLD1.P 32(R8), [V24.B16, V25.B16]; \
 	FOUR(I, A, B, C, D, 24, 25)
 
-// func int8x4NEON(groups int, w *byte, codes *int8, scales *float32, y *float32, yStride int)
-TEXT ·int8x4NEON(SB), NOSPLIT, $0-48
+// func int8x4Dot(groups int, w *byte, codes *int8, scales *float32, y *float32, yStride int)
+TEXT ·int8x4Dot(SB), NOSPLIT, $0-48
 	MOVD groups+0(FP), R0
 	MOVD w+8(FP), R8
 	MOVD codes+16(FP), R1

@@ -186,11 +186,7 @@ func TestOrderOfGroups(t *testing.T) {
 							exact += f.code(block, row, j) * int(q.Codes[at*Group+j])
 						}
 						term := float32(float32(exact) * q.Scales[at])
-						if Name() == "NEON" { // its dot products are plain Go
-							want += float32(term * f.scale(block, row))
-						} else {
-							want = add(want, term, f.scale(block, row))
-						}
+						want = add(want, term, f.scale(block, row))
 					}
 					if got != want {
 						t.Fatalf("%s, %d groups: line %d of %d, row %d: %g, want %g", f.name, groups, line, lines, row, got, want)
