@@ -103,12 +103,12 @@ func (k *worker) few(w *weight, n int, x mat, lines []int32) []kernel.Sums {
 // inPlace multiplies columns [0, k0) with a group of weight rows as stored and
 // returns k0, which is 0 where there is no kernel for them.
 func (k *worker) inPlace(acc []kernel.Sums, w *weight, n int, x mat, lines []int32) (k0 int) {
-	cols, step := w.Cols, lanes
+	cols, step, most := w.Cols, lanes, kernel.MaxLines
 	switch {
 	case w.DType == backend.F32 && w.plainFloats() != nil:
 	case w.DType == backend.BF16 && !w.scaled():
-	case w.DType == backend.F8E4M3 && len(lines) == 1 && w.scalesInGroups(n):
-		step = kernel.StepF8
+	case w.DType == backend.F8E4M3 && len(lines) <= kernel.MaxLinesF8 && w.scalesInGroups(n):
+		step, most = kernel.StepF8, kernel.MaxLinesF8
 	default:
 		return 0
 	}
@@ -116,8 +116,8 @@ func (k *worker) inPlace(acc []kernel.Sums, w *weight, n int, x mat, lines []int
 	if k0 == 0 {
 		return 0
 	}
-	for i := 0; i < len(lines); i += kernel.MaxLines {
-		some := lines[i:min(i+kernel.MaxLines, len(lines))]
+	for i := 0; i < len(lines); i += most {
+		some := lines[i:min(i+most, len(lines))]
 		sums, in := acc[i*groupRows:][:len(some)*groupRows], k.columns(x, some, cols, 0, k0)
 		switch w.DType {
 		case backend.F32:
@@ -125,7 +125,7 @@ func (k *worker) inPlace(acc []kernel.Sums, w *weight, n int, x mat, lines []int
 		case backend.BF16:
 			kernel.MulBF16(sums, w.Data[2*n*cols:], 2*cols, in)
 		default:
-			kernel.MulF8((*[groupRows]kernel.Sums)(sums), w.Data[n*cols:], cols, w.scalesFrom(n, 0), in[0])
+			kernel.MulF8(sums, w.Data[n*cols:], cols, w.scalesFrom(n, 0), in)
 		}
 	}
 	return k0

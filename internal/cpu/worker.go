@@ -7,7 +7,7 @@ type worker struct {
 	weights  []float32 // a decoded block of weights
 	panel    [kernel.PanelRows][]float32
 	sums     []kernel.Sums // partial sums of its products
-	lines    [kernel.MaxLines][]float32
+	lines    [fewLines][]float32
 	tails    [kernel.MaxLines][lanes]float32
 	y, y2    []float32 // products
 	keys     []float32 // gathered key rows

@@ -56,13 +56,17 @@ func MulBF16(acc []Sums, w []byte, stride int, x [][]float32) {
 	}
 }
 
-// MulF8 is MulBF16 for one row of x and FP8 E4M3 weights with a scale every
-// ScaleBlock elements; each weight is rounded after scaling. The length of x is a
-// multiple of StepF8.
-func MulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
-	if k := len(x); k > 0 {
-		_, _ = w[(Rows-1)*stride+k-1], s.at(Rows-1, (k-1)/ScaleBlock)
-		if !mulF8x1(k, &w[0], stride, &s.Values[0], s.RowStep, s.BlockStep, &x[0], &acc[0]) {
+// MaxLinesF8 is how many lines MulF8 takes at most, in registers with the weights
+// it decodes; for more it is faster to decode a block.
+const MaxLinesF8 = 1
+
+// MulF8 is MulBF16 for 1 to MaxLinesF8 rows of x and FP8 E4M3 weights with a scale
+// every ScaleBlock elements; each weight is rounded after scaling. The rows' length
+// is a multiple of StepF8.
+func MulF8(acc []Sums, w []byte, stride int, s Scales, x [][]float32) {
+	if k := len(x[0]); k > 0 {
+		_, _, _ = acc[Rows-1], w[(Rows-1)*stride+k-1], s.at(Rows-1, (k-1)/ScaleBlock)
+		if !mulF8x1(k, &w[0], stride, &s.Values[0], s.RowStep, s.BlockStep, &x[0][0], &acc[0]) {
 			return
 		}
 	}

@@ -15,10 +15,13 @@ func MulF32(acc []Sums, each int, w []float32, stride, groups int, x [][]float32
 // MulBF16 is MulF32 for one group as stored; stride is in bytes.
 func MulBF16(acc []Sums, w []byte, stride int, x [][]float32) { mulBF16(acc, w, stride, x) }
 
-// MulF8 is MulBF16 for one row of x and FP8 E4M3 weights with a scale every
-// ScaleBlock elements; each weight is rounded after scaling. The length of x is a
-// multiple of StepF8.
-func MulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
+// MaxLinesF8 is how many lines MulF8 takes at most.
+const MaxLinesF8 = 4
+
+// MulF8 is MulBF16 for 1 to MaxLinesF8 rows of x and FP8 E4M3 weights with a scale
+// every ScaleBlock elements; each weight is rounded after scaling. The rows' length
+// is a multiple of StepF8.
+func MulF8(acc []Sums, w []byte, stride int, s Scales, x [][]float32) {
 	mulF8(acc, w, stride, s, x)
 }
 

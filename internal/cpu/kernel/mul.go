@@ -63,14 +63,16 @@ func mulBF16(acc []Sums, w []byte, stride int, x [][]float32) {
 
 // mulF8 is the plain Go twin of MulF8 and, on top of the other kernels, what it
 // does when a NaN is among the weights.
-func mulF8(acc *[Rows]Sums, w []byte, stride int, s Scales, x []float32) {
+func mulF8(acc []Sums, w []byte, stride int, s Scales, x [][]float32) {
 	var tile [Rows * ScaleBlock]float32
-	for k := 0; k < len(x); k += ScaleBlock {
-		width := min(ScaleBlock, len(x)-k)
+	for k := 0; k < len(x[0]); k += ScaleBlock {
+		width := min(ScaleBlock, len(x[0])-k)
 		for r := range Rows {
 			decodeF8(tile[r*ScaleBlock:][:width], w[r*stride+k:], s.at(r, k/ScaleBlock))
 		}
-		MulF32(acc[:], 0, tile[:], ScaleBlock, 1, [][]float32{x[k : k+width]})
+		for i, line := range x {
+			MulF32(acc[i*Rows:], 0, tile[:], ScaleBlock, 1, [][]float32{line[k : k+width]})
+		}
 	}
 }
 

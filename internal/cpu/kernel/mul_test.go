@@ -183,52 +183,72 @@ func TestMulBF16(t *testing.T) {
 	}
 }
 
+// Products of FP8 weights are those of decoded ones, bit for bit, for every number
+// of lines, along every length, with scales by block or by row. A NaN among the
+// codes reaches the products of its row and no other.
 func TestMulF8(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	for _, nan := range []bool{false, true} {
 		for k := StepF8; k <= 2112; k += StepF8 * (1 + k/256) {
-			for _, perRow := range []bool{false, true} {
-				stride := k + 5
-				w := make([]byte, (Rows-1)*stride+k)
-				for i := range w {
-					for w[i] = byte(r.Uint32()); w[i]&0x7f == 0x7f; w[i] = byte(r.Uint32()) {
-					}
-				}
-				if nan {
-					w[2*stride+r.IntN(k)] = 0x7f | byte(r.IntN(2))<<7
-				}
-				w = readable(t, w)
-				s := Scales{BlockStep: 1}
-				blocks := (k + ScaleBlock - 1) / ScaleBlock
-				if perRow {
-					s, blocks = Scales{RowStep: 1}, Rows
-				}
-				s.Values = readable(t, random(r, make([]float32, blocks)))
-				x := readable(t, random(r, make([]float32, k)))
-				var acc, want [Rows]Sums
-				MulF8(&acc, w, stride, s, x)
-				decoded := make([]float32, Rows*k)
-				for n := range Rows {
-					for b := 0; b*ScaleBlock < k; b++ {
-						from, to := b*ScaleBlock, min(k, (b+1)*ScaleBlock)
-						DecodeF8(decoded[n*k+from:n*k+to], w[n*stride+from:], s.at(n, b))
-					}
-					if !nan {
-						within(t, fmt.Sprintf("k=%d row %d", k, n), acc[n], decoded[n*k:][:k], x)
-					}
-				}
-				MulF32(want[:], 0, decoded, k, 1, [][]float32{x})
-				for n := range Rows {
-					for j := range Lanes {
-						a, b := acc[n][j], want[n][j]
-						if a != b && (a == a || b == b) {
-							t.Fatalf("k=%d row %d lane %d: %g, decoded %g", k, n, j, a, b)
+			for lines := 1; lines <= MaxLinesF8; lines++ {
+				for _, perRow := range []bool{false, true} {
+					what := fmt.Sprintf("k=%d lines=%d per row %v NaN %v", k, lines, perRow, nan)
+					stride := k + 5
+					w := make([]byte, (Rows-1)*stride+k)
+					for i := range w {
+						for w[i] = byte(r.Uint32()); w[i]&0x7f == 0x7f; w[i] = byte(r.Uint32()) {
 						}
 					}
-					var out [1]float32
-					sum4(out[:], 0, acc[n:n+1])
-					if isNaN := out[0] != out[0]; isNaN != (nan && n == 2) {
-						t.Fatalf("k=%d row %d of weights with NaN %v: %g", k, n, nan, out[0])
+					bad := r.IntN(Rows)
+					if nan {
+						w[bad*stride+r.IntN(k)] = 0x7f | byte(r.IntN(2))<<7
+					}
+					w = readable(t, w)
+					s := Scales{BlockStep: 1}
+					blocks := (k + ScaleBlock - 1) / ScaleBlock
+					if perRow {
+						s, blocks = Scales{RowStep: 1}, Rows
+					}
+					s.Values = readable(t, random(r, make([]float32, blocks)))
+					x := make([][]float32, lines)
+					for i := range x {
+						x[i] = readable(t, random(r, make([]float32, k)))
+					}
+					decoded := make([]float32, Rows*k)
+					for n := range Rows {
+						for b := 0; b*ScaleBlock < k; b++ {
+							from, to := b*ScaleBlock, min(k, (b+1)*ScaleBlock)
+							DecodeF8(decoded[n*k+from:n*k+to], w[n*stride+from:], s.at(n, b))
+						}
+					}
+
+					acc, intact := banded(t, lines*Rows, 1, Sums{poisonFloat})
+					clear(acc)
+					MulF8(acc, w, stride, s, x)
+					for i := range acc {
+						var out [1]float32
+						sum4(out[:], 0, acc[i:i+1])
+						if isNaN := out[0] != out[0]; isNaN != (nan && i%Rows == bad) {
+							t.Fatalf("%s: product %d is %g", what, i, out[0])
+						}
+						if !nan {
+							within(t, what, acc[i], decoded[i%Rows*k:][:k], x[i/Rows])
+						}
+						random(r, acc[i][:])
+					}
+					want := append([]Sums(nil), acc...)
+					MulF8(acc, w, stride, s, x)
+					intact()
+					for i, line := range x {
+						MulF32(want[i*Rows:], 0, decoded, k, 1, [][]float32{line})
+					}
+					for i := range acc {
+						for j := range Lanes {
+							a, b := acc[i][j], want[i][j]
+							if a != b && (a == a || b == b) {
+								t.Fatalf("%s: product %d lane %d: %g, decoded %g", what, i, j, a, b)
+							}
+						}
 					}
 				}
 			}
