@@ -101,25 +101,31 @@ func nearest(x float32) int8 {
 // line+lines) of x: y[i*yStride+r] for row r. Within a group they are exact;
 // groups are scaled and added in order, float(sum) * scale(x) * scale(w).
 func MulInt4(y []float32, yStride int, w []byte, x *Quantized, line, lines int) {
-	mulPanel(y, yStride, w, x, line, lines, Int4Bytes, int4x4, int4x1)
+	int4Kernels.mul(y, yStride, w[:x.Groups*Int4Bytes], x, line, lines)
 }
 
 // MulInt8 is MulInt4 for int8 weights.
 func MulInt8(y []float32, yStride int, w []byte, x *Quantized, line, lines int) {
-	mulPanel(y, yStride, w, x, line, lines, Int8Bytes, int8x4, int8x1)
+	int8Kernels.mul(y, yStride, w[:x.Groups*Int8Bytes], x, line, lines)
 }
 
 type panelKernel func(y []float32, yStride int, w []byte, x *Quantized, line int)
 
-func mulPanel(y []float32, yStride int, w []byte, x *Quantized, line, lines, size int, four, one panelKernel) {
-	w = w[:x.Groups*size]
+// panelKernels multiply a panel with as many lines as their place says; there is one
+// for a single line, and none at some other places.
+type panelKernels [7]panelKernel
+
+func (k *panelKernels) mul(y []float32, yStride int, w []byte, x *Quantized, line, lines int) {
 	_ = y[(lines-1)*yStride+PanelRows-1]
-	i := 0
-	for ; i+quantLines <= lines; i += quantLines {
-		four(y[i*yStride:], yStride, w, x, line+i)
-	}
-	for ; i < lines; i++ {
-		one(y[i*yStride:], yStride, w, x, line+i)
+	for n := len(k) - 1; lines > 0; {
+		if n > lines || k[n] == nil {
+			n--
+			continue
+		}
+		k[n](y, yStride, w, x, line)
+		if line, lines = line+n, lines-n; lines > 0 {
+			y = y[n*yStride:]
+		}
 	}
 }
 

@@ -2,29 +2,25 @@
 
 package kernel
 
-// The panel kernels of MulInt4 and MulInt8, which have checked the lengths of y
-// and w; those of x follow from line being one of its lines.
+// int4Kernels and int8Kernels are called with checked lengths of y and w; those of x
+// follow from line being one of its lines.
+var (
+	int4Kernels = panelKernels{1: int4By(1, int4x1AVX), 2: int4By(2, int4x2AVX), 3: int4By(3, int4x3AVX), 4: int4By(4, int4x4AVX)}
+	int8Kernels = panelKernels{1: int8x1, 4: int8x4}
+)
 
-func int4x4(y []float32, yStride int, w []byte, x *Quantized, line int) {
-	if !fast || x.Groups == 0 {
-		for i := range quantLines {
-			mulInt4(y[i*yStride:], w, x, line+i)
+func int4By(lines int, f func(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)) panelKernel {
+	return func(y []float32, yStride int, w []byte, x *Quantized, line int) {
+		if !fast || x.Groups == 0 {
+			for i := range lines {
+				mulInt4(y[i*yStride:], w, x, line+i)
+			}
+			return
 		}
-		return
+		at := line * x.Groups
+		_ = x.Scales[at+lines*x.Groups-1]
+		f(x.Groups, &w[0], &x.Codes[at*Group], &x.Scales[at], &x.offsets[at], &y[0], yStride)
 	}
-	at := line * x.Groups
-	_ = x.Scales[at+quantLines*x.Groups-1]
-	int4x4AVX(x.Groups, &w[0], &x.Codes[at*Group], &x.Scales[at], &x.offsets[at], &y[0], yStride)
-}
-
-func int4x1(y []float32, _ int, w []byte, x *Quantized, line int) {
-	if !fast || x.Groups == 0 {
-		mulInt4(y, w, x, line)
-		return
-	}
-	at := line * x.Groups
-	_ = x.Scales[at+x.Groups-1]
-	int4x1AVX(x.Groups, &w[0], &x.Codes[at*Group], &x.Scales[at], &x.offsets[at], &y[0])
 }
 
 func int8x4(y []float32, yStride int, w []byte, x *Quantized, line int) {
@@ -66,10 +62,16 @@ func quantize(groups int, x []float32, codes []int8, scales []float32, offsets [
 func quantizeAVX(groups int, x *float32, codes *int8, scales *float32, offsets *uint32)
 
 //go:noescape
-func int4x4AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
+func int4x1AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
 
 //go:noescape
-func int4x1AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32)
+func int4x2AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
+
+//go:noescape
+func int4x3AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
+
+//go:noescape
+func int4x4AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
 
 //go:noescape
 func int8x4AVX(groups int, w *byte, codes *int8, scales *float32, y *float32, yStride int)

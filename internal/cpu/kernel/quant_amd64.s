@@ -29,8 +29,8 @@ GLOBL nibble<>(SB), RODATA|NOPTR, $8
 	VPADDW Y4, Y2, Y2; \
 	VPADDW Y5, Y3, Y3
 
-// func int4x1AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32)
-TEXT ·int4x1AVX(SB), NOSPLIT, $0-48
+// func int4x1AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
+TEXT ·int4x1AVX(SB), NOSPLIT, $0-56
 	MOVQ groups+0(FP), CX
 	MOVQ w+8(FP), SI
 	MOVQ codes+16(FP), DI
@@ -44,9 +44,9 @@ TEXT ·int4x1AVX(SB), NOSPLIT, $0-48
 	PCALIGN $32
 
 loop:
-	PREFETCHT0 4096(SI)
-	PREFETCHT0 4160(SI)
-	PREFETCHT0 4224(SI)
+	PREFETCHT0 8192(SI)
+	PREFETCHT0 8256(SI)
+	PREFETCHT0 8320(SI)
 	VPBROADCASTD (R10)(AX*4), Y2
 	VPXOR Y3, Y3, Y3
 	INT4CHUNK(0, 0, 16)
@@ -69,6 +69,150 @@ loop:
 	VZEROUPPER
 	RET
 
+// The rest of a group for a line: its exact sum in I times the scales of the line
+// and, in Y8, of the rows.
+#define SCALED(I, SCALE, ACC) \
+	VCVTDQ2PS I, I; \
+	VBROADCASTSS SCALE, Y10; \
+	VMULPS Y10, I, I; \
+	VFMADD231PS Y8, I, ACC
+
+#define INT4NIBBLES(OFF) \
+	VMOVDQU OFF(SI), Y8; \
+	VPSRLW $4, Y8, Y9; \
+	VPAND Y15, Y8, Y8; \
+	VPAND Y15, Y9, Y9
+
+#define INT4TWO(OFF, LOW, HIGH) \
+	INT4NIBBLES(OFF); \
+	VPBROADCASTD LOW(DI), Y10; \
+	VPBROADCASTD LOW(R11), Y11; \
+	VPBROADCASTD HIGH(DI), Y12; \
+	VPBROADCASTD HIGH(R11), Y13; \
+	VPMADDUBSW Y10, Y8, Y10; \
+	VPMADDUBSW Y11, Y8, Y11; \
+	VPMADDUBSW Y12, Y9, Y12; \
+	VPMADDUBSW Y13, Y9, Y13; \
+	VPADDW Y10, Y4, Y4; \
+	VPADDW Y11, Y5, Y5; \
+	VPADDW Y12, Y6, Y6; \
+	VPADDW Y13, Y7, Y7
+
+// func int4x2AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
+TEXT ·int4x2AVX(SB), NOSPLIT, $0-56
+	MOVQ groups+0(FP), CX
+	MOVQ w+8(FP), SI
+	MOVQ codes+16(FP), DI
+	MOVQ scales+24(FP), R9
+	MOVQ offsets+32(FP), R10
+	LEAQ (CX*4), BX // from line to line of scales; an eighth of that of codes
+	LEAQ (DI)(BX*8), R11
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VPBROADCASTD nibble<>+0(SB), Y15
+	VPBROADCASTD nibble<>+4(SB), Y14
+	PCALIGN $32
+
+loop:
+	PREFETCHT0 8192(SI)
+	PREFETCHT0 8256(SI)
+	PREFETCHT0 8320(SI)
+	VPBROADCASTD (R10), Y4
+	VPBROADCASTD (R10)(BX*1), Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	INT4TWO(0, 0, 16)
+	INT4TWO(32, 4, 20)
+	INT4TWO(64, 8, 24)
+	INT4TWO(96, 12, 28)
+	VPADDW Y6, Y4, Y4
+	VPADDW Y7, Y5, Y5
+	VCVTPH2PS 128(SI), Y8
+	VPMADDWD Y14, Y4, Y4
+	VPMADDWD Y14, Y5, Y5
+	SCALED(Y4, (R9), Y0)
+	SCALED(Y5, (R9)(BX*1), Y1)
+	ADDQ $144, SI
+	ADDQ $32, DI
+	ADDQ $32, R11
+	ADDQ $4, R9
+	ADDQ $4, R10
+	DECQ CX
+	JG   loop
+	MOVQ y+40(FP), DX
+	MOVQ yStride+48(FP), BX
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, (DX)(BX*4)
+	VZEROUPPER
+	RET
+
+#define INT4THIRD(W, X) \
+	VPBROADCASTD X(DI), Y10; \
+	VPBROADCASTD X(R11), Y11; \
+	VPBROADCASTD X(R12), Y12; \
+	VPMADDUBSW Y10, W, Y10; \
+	VPMADDUBSW Y11, W, Y11; \
+	VPMADDUBSW Y12, W, Y12; \
+	VPADDW Y10, Y4, Y4; \
+	VPADDW Y11, Y5, Y5; \
+	VPADDW Y12, Y6, Y6
+
+#define INT4THREE(OFF, LOW, HIGH) \
+	INT4NIBBLES(OFF); \
+	INT4THIRD(Y8, LOW); \
+	INT4THIRD(Y9, HIGH)
+
+// func int4x3AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
+TEXT ·int4x3AVX(SB), NOSPLIT, $0-56
+	MOVQ groups+0(FP), CX
+	MOVQ w+8(FP), SI
+	MOVQ codes+16(FP), DI
+	MOVQ scales+24(FP), R9
+	MOVQ offsets+32(FP), R10
+	LEAQ (CX*4), BX
+	LEAQ (DI)(BX*8), R11
+	LEAQ (R11)(BX*8), R12
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VPBROADCASTD nibble<>+0(SB), Y15
+	VPBROADCASTD nibble<>+4(SB), Y14
+	PCALIGN $32
+
+loop:
+	PREFETCHT0 8192(SI)
+	PREFETCHT0 8256(SI)
+	PREFETCHT0 8320(SI)
+	VPBROADCASTD (R10), Y4
+	VPBROADCASTD (R10)(BX*1), Y5
+	VPBROADCASTD (R10)(BX*2), Y6
+	INT4THREE(0, 0, 16)
+	INT4THREE(32, 4, 20)
+	INT4THREE(64, 8, 24)
+	INT4THREE(96, 12, 28)
+	VCVTPH2PS 128(SI), Y8
+	VPMADDWD Y14, Y4, Y4
+	VPMADDWD Y14, Y5, Y5
+	VPMADDWD Y14, Y6, Y6
+	SCALED(Y4, (R9), Y0)
+	SCALED(Y5, (R9)(BX*1), Y1)
+	SCALED(Y6, (R9)(BX*2), Y2)
+	ADDQ $144, SI
+	ADDQ $32, DI
+	ADDQ $32, R11
+	ADDQ $32, R12
+	ADDQ $4, R9
+	ADDQ $4, R10
+	DECQ CX
+	JG   loop
+	MOVQ y+40(FP), DX
+	MOVQ yStride+48(FP), BX
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, (DX)(BX*4)
+	VMOVUPS Y2, (DX)(BX*8)
+	VZEROUPPER
+	RET
+
 // One chunk of weights, low and high nibbles, against four lines.
 #define INT4HALF(W, X) \
 	VPBROADCASTD X(DI), Y10; \
@@ -85,19 +229,9 @@ loop:
 	VPADDW Y13, Y7, Y7
 
 #define INT4FOUR(OFF, LOW, HIGH) \
-	VMOVDQU OFF(SI), Y8; \
-	VPSRLW $4, Y8, Y9; \
-	VPAND Y15, Y8, Y8; \
-	VPAND Y15, Y9, Y9; \
+	INT4NIBBLES(OFF); \
 	INT4HALF(Y8, LOW); \
 	INT4HALF(Y9, HIGH)
-
-// The sum of a group, exact in I, times the scales of its line and of its rows.
-#define SCALED(I, SCALE, ACC) \
-	VCVTDQ2PS I, I; \
-	VBROADCASTSS SCALE, Y10; \
-	VMULPS Y10, I, I; \
-	VFMADD231PS Y8, I, ACC
 
 // func int4x4AVX(groups int, w *byte, codes *int8, scales *float32, offsets *uint32, y *float32, yStride int)
 TEXT ·int4x4AVX(SB), NOSPLIT, $0-56
@@ -177,11 +311,11 @@ TEXT ·int8x1AVX(SB), NOSPLIT, $0-40
 	PCALIGN $32
 
 loop:
-	PREFETCHT0 4096(SI)
-	PREFETCHT0 4160(SI)
-	PREFETCHT0 4224(SI)
-	PREFETCHT0 4288(SI)
-	PREFETCHT0 4352(SI)
+	PREFETCHT0 8192(SI)
+	PREFETCHT0 8256(SI)
+	PREFETCHT0 8320(SI)
+	PREFETCHT0 8384(SI)
+	PREFETCHT0 8448(SI)
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	INT8CHUNK(0, Y2)
