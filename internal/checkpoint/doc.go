@@ -41,7 +41,19 @@
 // since it reads the file. Other values are not checked: a NaN in a weight shows
 // as a row that fails.
 //
+// # Packed weights
+//
+// Weights that are computed with in another format than they are stored in are made
+// once, kept in a file and read from there: [LoadPacked]. To this package they are
+// bytes with names. Its file is complete or absent, whoever is killed when; it
+// belongs to one fingerprint, format and version, and anything else is made anew.
+// Blobs are read into memory in large pages, by several goroutines, and nobody sees
+// a byte before its checksum held.
+//
 // # Caveats
+//
+// The checksums of packed weights (CRC-32C) find damage, not forgery: whoever may
+// write into the directory decides what the model computes with.
 //
 // A Tensor's slices are the mapped file: read-only, and dead after Close.
 //
