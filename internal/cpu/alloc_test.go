@@ -11,8 +11,14 @@ import (
 )
 
 // A step allocates nothing once a step of its size has run: neither decoding nor
-// prefilling, in any family.
+// prefilling, in any family and format.
 func TestStepAllocatesNothing(t *testing.T) {
+	for _, f := range []cpu.Format{cpu.AsStored, cpu.Int8, cpu.Int4} {
+		t.Run(f.String(), func(t *testing.T) { allocatesNothing(t, f) })
+	}
+}
+
+func allocatesNothing(t *testing.T, f cpu.Format) {
 	names, err := golden.Names()
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +35,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 			}
 			defer ck.Close()
 			ck.Config.LatentEps = g.LatentEps
-			b := cpu.Open(2)
+			b := cpu.Open(2).Packer(func(name string) cpu.Format { return cpu.FormatOf(name, f) })
 			defer b.Close()
 			const rows, pageSize = 24, 8
 			m, err := decoder.Load(b, ck, decoder.Options{Rows: rows, Outs: 2})

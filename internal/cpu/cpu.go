@@ -30,6 +30,7 @@ type Backend struct {
 	rowOf       []int32 // row of each grouped slot
 	blocks      []ffn   // experts with rows
 	phases      phases
+	codes       codes
 	names       map[reflect.Type]string
 
 	// The program that ran last.
@@ -41,6 +42,7 @@ type Backend struct {
 	step   *backend.Step
 	pages  *pages
 	active []int32 // rows that take part: not padding, of a sequence with the right tags
+	lineOf []int32 // where a row stands in active, if it does
 	alive  []bool  // the same by row
 	starts uint64
 	result backend.Result
@@ -239,6 +241,7 @@ func (b *Backend) reset() {
 		r.ID[i], r.LogProb[i], r.Top[i] = -1, 0, nil
 	}
 	b.active = b.active[:0]
+	grow(&b.lineOf, s.Rows())
 	clear(grow(&b.alive, s.Rows()))
 	for q := range s.Seqs() {
 		ok := b.pages.tagsMatch(s, q)
@@ -246,7 +249,8 @@ func (b *Backend) reset() {
 			switch {
 			case s.Seq[row] < 0:
 			case ok:
-				b.active, b.alive[row] = append(b.active, row), true
+				b.lineOf[row], b.alive[row] = int32(len(b.active)), true
+				b.active = append(b.active, row)
 			default:
 				r.Health[row] |= backend.TagMismatch
 			}

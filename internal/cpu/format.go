@@ -52,8 +52,9 @@ func (f Format) groupBytes() int {
 //
 // The router and the indexer's head weights decide between near ties, and a choice
 // that turns out otherwise costs more than their few bytes. The indexer's
-// projections and kv_b, whose error reaches every key, stay at 8 bits; so does the
-// head, which is read once a token and whose error goes straight into the logits.
+// projections, kv_a and kv_b make every key and value, and are a twentieth of the
+// weights: their error is read again with each later token, so they stay at 8 bits.
+// So does the head, whose error goes straight into the logits.
 // A token reads one row of the embedding: nothing is saved by rounding it.
 var formats = []struct {
 	name       string
@@ -64,7 +65,7 @@ var formats = []struct {
 
 	{"self_attn.q_a_proj", Int8, Int4},
 	{"self_attn.q_b_proj", Int8, Int4},
-	{"self_attn.kv_a_proj_with_mqa", Int8, Int4},
+	{"self_attn.kv_a_proj_with_mqa", Int8, Int8},
 	{"self_attn.kv_b_proj", Int8, Int8},
 	{"self_attn.q_proj", Int8, Int4},
 	{"self_attn.k_proj", Int8, Int4},

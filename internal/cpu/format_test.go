@@ -67,7 +67,7 @@ func wanted(e checkpoint.Entry, f cpu.Format) (_ cpu.Format, ok bool) {
 		if !matrix {
 			return cpu.AsStored, true
 		}
-		if strings.Contains(e.Name, "kv_b_proj") {
+		if strings.Contains(e.Name, "kv_a_proj") || strings.Contains(e.Name, "kv_b_proj") {
 			return eight, true
 		}
 		return f, true

@@ -3,7 +3,7 @@ package cpu
 import "github.com/cofferdam-ml/cofferdam/internal/backend"
 
 func (b *Backend) runGQAProject(op *backend.GQAProject) {
-	x, q := b.mat(op.X), b.mat(op.Dst)
+	q := b.mat(op.Dst)
 	width := op.KVHeads * op.HeadDim
 	raw, ok := b.temp(&b.tmp.latent, 2*b.step.Rows()*width)
 	if !ok {
@@ -11,10 +11,11 @@ func (b *Backend) runGQAProject(op *backend.GQAProject) {
 	}
 	keys, vals := mat{raw, width}, mat{raw[b.step.Rows()*width:], width}
 
-	b.normRows(x, b.mat(op.H), b.vector(op.Norm), op.Eps)
-	b.linear(q, x, b.active, b.weight(op.Q), b.vector(op.QBias), false)
-	b.linear(keys, x, b.active, b.weight(op.K), b.vector(op.KBias), false)
-	b.linear(vals, x, b.active, b.weight(op.V), b.vector(op.VBias), false)
+	wq, wk, wv := b.weight(op.Q), b.weight(op.K), b.weight(op.V)
+	x := b.normLines(&b.codes.x, b.mat(op.X), b.mat(op.H), b.vector(op.Norm), op.Eps, wq, wk, wv)
+	b.linear(q, x, wq, b.vector(op.QBias), false)
+	b.linear(keys, x, wk, b.vector(op.KBias), false)
+	b.linear(vals, x, wv, b.vector(op.VBias), false)
 
 	p := &b.phases.gqaWrite
 	*p = gqaWritePhase{b, op, q, keys, vals, b.vector(op.QNorm), b.vector(op.KNorm), b.rope(op.Rope)}

@@ -11,14 +11,16 @@ import (
 func (b *Backend) runIndexProject(op *backend.IndexProject) {
 	d := op.HeadDim
 	q, w := b.mat(op.Q), b.mat(op.W)
-	b.linear(q, b.mat(op.CQ), b.active, b.weight(op.WQB), nil, false)
-	b.linear(w, b.mat(op.X), b.active, b.weight(op.WeightsProj), nil, false)
+	wqb, wk, proj := b.weight(op.WQB), b.weight(op.WK), b.weight(op.WeightsProj)
+	b.linear(q, b.lines(&b.codes.latent, b.mat(op.CQ), b.active, wqb), wqb, nil, false)
+	x := b.lines(&b.codes.x, b.mat(op.X), b.active, wk, proj)
+	b.linear(w, x, proj, nil, false)
 	raw, ok := b.temp(&b.tmp.latent, b.step.Rows()*d)
 	if !ok {
 		return
 	}
 	keys := mat{raw, d}
-	b.linear(keys, b.mat(op.X), b.active, b.weight(op.WK), nil, false)
+	b.linear(keys, x, wk, nil, false)
 
 	p := &b.phases.indexWrite
 	*p = indexWritePhase{b, op, q, w, keys, b.vector(op.KNorm), b.vector(op.KNormBias), b.rope(op.Rope)}

@@ -16,31 +16,30 @@ func (m mat) row(r int32, width int) []float32 {
 // from returns the matrix without its first columns.
 func (m mat) from(col int) mat { return mat{m.data[col:], m.stride} }
 
-// linear computes dst[rows[i]] = W x[rows[i]] + bias, or adds it, for columns of
-// the whole weight. rows lists the rows that take part.
-func (b *Backend) linear(dst, x mat, rows []int32, w *weight, bias []float32, add bool) {
-	if len(rows) == 0 {
+// linear computes row r of dst as W x + bias, or adds it, for each row r of x.
+func (b *Backend) linear(dst mat, x lines, w *weight, bias []float32, add bool) {
+	if len(x.rows) == 0 {
 		return
 	}
 	tasks, per := b.tiles(w.Rows, 1)
 	p := &b.phases.linear
-	*p = linearPhase{dst, x, rows, w, bias, add, per}
+	*p = linearPhase{dst, x, w, bias, add, per}
 	b.pool.run(tasks, p)
 }
 
 type linearPhase struct {
-	dst, x mat
-	rows   []int32
-	w      *weight
-	bias   []float32
-	add    bool
-	per    int // weight rows of a task
+	dst  mat
+	x    lines
+	w    *weight
+	bias []float32
+	add  bool
+	per  int // weight rows of a task
 }
 
 func (p *linearPhase) task(k *worker, i int) {
 	n0 := i * p.per
-	t := k.products(&k.y, p.w, n0, min(n0+p.per, p.w.Rows), p.x, p.rows)
-	for line, r := range p.rows {
+	t := k.products(&k.y, p.w, n0, min(n0+p.per, p.w.Rows), p.x)
+	for line, r := range p.x.rows {
 		out := p.dst.row(r, p.w.Rows)[n0:]
 		for j, v := range t.line(line) {
 			if p.bias != nil {
@@ -55,5 +54,7 @@ func (p *linearPhase) task(k *worker, i int) {
 }
 
 func (b *Backend) runLinear(op *backend.Linear) {
-	b.linear(b.mat(op.Dst), b.mat(op.X), b.active, b.weight(op.W), b.vector(op.Bias), op.Add)
+	w := b.weight(op.W)
+	x := b.lines(&b.codes.x, b.mat(op.X), b.active, w)
+	b.linear(b.mat(op.Dst), x, w, b.vector(op.Bias), op.Add)
 }

@@ -42,7 +42,7 @@ func (b *Backend) runLogits(op *backend.Logits) {
 	head, dst := b.weight(op.Head), b.mat(op.Dst)
 	tasks, per := b.tiles(head.Rows, 1)
 	p := &b.phases.logits
-	*p = logitsPhase{op, b.mat(op.N), dst, head, per, p.lines[:0], p.rows[:0]}
+	*p = logitsPhase{op, lines{}, dst, head, per, p.lines[:0], p.rows[:0]}
 	for i, r := range b.step.Out {
 		if b.alive[r] {
 			p.lines, p.rows = append(p.lines, int32(i)), append(p.rows, r)
@@ -51,6 +51,7 @@ func (b *Backend) runLogits(op *backend.Logits) {
 	if len(p.rows) == 0 {
 		return
 	}
+	p.x = b.lines(&b.codes.x, b.mat(op.N), p.rows, head)
 	b.pool.run(tasks, p)
 	out := &b.phases.out
 	*out = outPhase{b: b, l: mat{dst.data, head.Rows}, valid: min(op.Valid, head.Rows)}
@@ -59,7 +60,8 @@ func (b *Backend) runLogits(op *backend.Logits) {
 
 type logitsPhase struct {
 	op          *backend.Logits
-	n, dst      mat
+	x           lines
+	dst         mat
 	head        *weight
 	per         int
 	lines, rows []int32 // lines of the result, and the rows that they come from
@@ -67,7 +69,7 @@ type logitsPhase struct {
 
 func (p *logitsPhase) task(k *worker, i int) {
 	n0 := i * p.per
-	t := k.products(&k.y, p.head, n0, min(n0+p.per, p.head.Rows), p.n, p.rows)
+	t := k.products(&k.y, p.head, n0, min(n0+p.per, p.head.Rows), p.x)
 	for i, line := range p.lines {
 		out := p.dst.row(line, p.head.Rows)[n0:]
 		for j, v := range t.line(i) {

@@ -1,9 +1,12 @@
 package cpu
 
-import "github.com/cofferdam-ml/cofferdam/internal/backend"
+import (
+	"github.com/cofferdam-ml/cofferdam/internal/backend"
+	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
+)
 
 func (b *Backend) runMLAProject(op *backend.MLAProject) {
-	x, cq, q := b.mat(op.X), b.mat(op.CQ), b.mat(op.Q)
+	cq, q := b.mat(op.CQ), b.mat(op.Q)
 	width := op.Latent + op.Rope.Dim
 	raw, ok := b.temp(&b.tmp.latent, b.step.Rows()*width)
 	if !ok {
@@ -12,11 +15,12 @@ func (b *Backend) runMLAProject(op *backend.MLAProject) {
 	kv := mat{raw, width}
 	qNorm, kvNorm := b.vector(op.QNorm), b.vector(op.KVNorm)
 
-	b.normRows(x, b.mat(op.H), b.vector(op.Norm), op.Eps)
-	b.linear(cq, x, b.active, b.weight(op.QA), nil, false)
-	b.normRows(cq, cq, qNorm, op.LatentEps)
-	b.linear(q, cq, b.active, b.weight(op.QB), nil, false)
-	b.linear(kv, x, b.active, b.weight(op.KVA), nil, false)
+	qa, qb, kva := b.weight(op.QA), b.weight(op.QB), b.weight(op.KVA)
+	x := b.normLines(&b.codes.x, b.mat(op.X), b.mat(op.H), b.vector(op.Norm), op.Eps, qa, kva)
+	b.linear(cq, x, qa, nil, false)
+	latent := b.normLines(&b.codes.latent, cq, cq, qNorm, op.LatentEps, qb)
+	b.linear(q, latent, qb, nil, false)
+	b.linear(kv, x, kva, nil, false)
 
 	p := &b.phases.mlaWrite
 	*p = mlaWritePhase{b, op, q, kv, kvNorm, b.rope(op.Rope)}
@@ -64,10 +68,20 @@ func (b *Backend) runMLAAttend(op *backend.MLAAttend) {
 // attendLatent runs absorbed MLA for some rows; line i of a holds the absorbed
 // queries of rows[i], then its latent outputs.
 func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
-	mla := mlaRows{b, op, rows, a, b.weight(op.KVB).heads, op.Latent + op.Rope}
-
+	kvb := b.weight(op.KVB).heads
+	mla := mlaRows{
+		b: b, op: op, rows: rows, a: a, kvb: kvb, width: op.Latent + op.Rope,
+		queries: rounded(&b.codes.x, op.Heads*len(rows), op.Nope, kvb.ukT),
+		outputs: rounded(&b.codes.latent, op.Heads*len(rows), op.Latent, kvb.uv),
+	}
+	q := b.mat(op.Q)
+	if mla.queries != nil {
+		round := &b.phases.roundHeads
+		*round = roundHeadsPhase{mla, q}
+		b.pool.run(len(rows), round)
+	}
 	absorb := &b.phases.absorb
-	*absorb = absorbPhase{mla, b.mat(op.Q)}
+	*absorb = absorbPhase{mla, q}
 	b.pool.run(op.Heads, absorb)
 
 	latent := &b.phases.latent
@@ -88,6 +102,29 @@ type mlaRows struct {
 	a     mat
 	kvb   *latentUp
 	width int // of a head's absorbed query
+
+	// The queries' nope parts and the latent outputs, rounded, if kv_b is packed:
+	// line h*len(rows)+i is head h of rows[i].
+	queries, outputs *kernel.Quantized
+}
+
+// head returns head h of every row as lines, from column col on of x.
+func (m *mlaRows) head(h, col int, x mat, rows []int32, codes *kernel.Quantized) lines {
+	return lines{x.from(col), rows, codes, h * len(m.rows)}
+}
+
+// roundHeadsPhase rounds the queries of a row.
+type roundHeadsPhase struct {
+	mlaRows
+	q mat
+}
+
+func (p *roundHeadsPhase) task(_ *worker, i int) {
+	op, head := p.op, p.op.Nope+p.op.Rope
+	q := p.q.row(p.rows[i], op.Heads*head)
+	for h := range op.Heads {
+		p.queries.Set(h*len(p.rows)+i, q[h*head:][:op.Nope])
+	}
 }
 
 // absorbPhase computes a_h = [W_uk[h]^T q_nope | q_rope], a head a task.
@@ -100,7 +137,7 @@ func (p *absorbPhase) task(k *worker, h int) {
 	op, latent, head := p.op, p.op.Latent, p.op.Nope+p.op.Rope
 	first := p.kvb.uk(h)
 	for l0 := 0; l0 < latent; l0 += maxTile {
-		t := k.products(&k.y, p.kvb.ukT, first+l0, first+min(l0+maxTile, latent), p.q.from(h*head), p.rows)
+		t := k.products(&k.y, p.kvb.ukT, first+l0, first+min(l0+maxTile, latent), p.head(h, h*head, p.q, p.rows, p.queries))
 		for line := range p.rows {
 			copy(p.a.row(int32(line), p.a.stride)[h*p.width+l0:], t.line(line))
 		}
@@ -128,14 +165,19 @@ func (p *latentPhase) task(k *worker, task int) {
 	if !ok && first == 0 {
 		b.result.Health[r] |= backend.BadSelection
 	}
-	line := p.a.row(int32(i), p.a.stride)
+	line, last := p.a.row(int32(i), p.a.stride), min(first+p.size, op.Heads)
 	b.attend(k, r, list, heads{
-		q: line, out: line, first: first, last: min(first+p.size, op.Heads),
+		q: line, out: line, first: first, last: last,
 		qWidth: p.width, outWidth: op.Latent, outStride: p.width,
 		kPlane: op.Plane, vPlane: op.Plane, scale: op.Scale,
 	})
 	if ok && list.n == 0 && first == 0 {
 		b.result.Health[r] |= backend.NonFinite
+	}
+	if p.outputs != nil {
+		for h := first; h < last; h++ {
+			p.outputs.Set(h*len(p.rows)+i, line[h*p.width:][:op.Latent])
+		}
 	}
 }
 
@@ -151,7 +193,7 @@ func (p *unabsorbPhase) task(k *worker, task int) {
 	h, j0 := task/p.tiles, task%p.tiles*p.per
 	first := p.kvb.v(h)
 	n1 := first + min(j0+p.per, p.op.V)
-	t := k.products(&k.y, p.kvb.uv, first+j0, n1, p.a.from(h*p.width), k.firstLines(len(p.rows)))
+	t := k.products(&k.y, p.kvb.uv, first+j0, n1, p.head(h, h*p.width, p.a, k.firstLines(len(p.rows)), p.outputs))
 	for line, r := range p.rows {
 		copy(p.dst.row(r, p.dst.stride)[h*p.op.V+j0:], t.line(line))
 	}

@@ -8,17 +8,19 @@ import (
 	"github.com/cofferdam-ml/cofferdam/moe"
 )
 
-// ffn is one feed-forward block and the lines it works on: line i reads x row
-// in[i] and leaves its result in out line at[i].
+// ffn is one feed-forward block and the lines it works on: its line i leaves its
+// result in out line at[i].
 type ffn struct {
 	gate, up, down *weight
-	in, at         []int32
+	in             lines
+	at             []int32
+	first          int // its first line among those of all blocks
 }
 
 // runFFN runs blocks of equal shape: hidden is [lines, inner], out [lines, H].
 // Workers take (block, column tile) pairs, so a block with many lines spreads.
-func (b *Backend) runFFN(blocks []ffn, x, out mat, clamp float32, add bool) {
-	if len(blocks) == 0 || len(blocks[0].in) == 0 {
+func (b *Backend) runFFN(blocks []ffn, out mat, clamp float32, add bool) {
+	if len(blocks) == 0 || len(blocks[0].at) == 0 {
 		return
 	}
 	lines := 0
@@ -28,27 +30,32 @@ func (b *Backend) runFFN(blocks []ffn, x, out mat, clamp float32, add bool) {
 		}
 	}
 	inner, width := blocks[0].gate.Rows, blocks[0].down.Rows
-	raw, ok := b.temp(&b.tmp.hidden, lines*inner)
-	if !ok {
-		return
+	hidden := mat{stride: inner}
+	codes := rounded(&b.codes.hidden, lines, inner, blocks[0].down)
+	if codes == nil {
+		raw, ok := b.temp(&b.tmp.hidden, lines*inner)
+		if !ok {
+			return
+		}
+		hidden.data = raw
 	}
-	hidden := mat{raw, inner}
 
 	gate := &b.phases.gate
 	tasks, per := b.tiles(inner, 2*len(blocks))
-	*gate = gatePhase{blocks, x, hidden, clamp, tasks, per}
+	*gate = gatePhase{blocks, hidden, codes, clamp, tasks, per}
 	b.pool.run(len(blocks)*tasks, gate)
 
 	down := &b.phases.down
 	tasks, per = b.tiles(width, len(blocks))
-	*down = downPhase{blocks, hidden, out, add, tasks, per}
+	*down = downPhase{blocks, hidden, codes, out, add, tasks, per}
 	b.pool.run(len(blocks)*tasks, down)
 }
 
 // gatePhase computes silu(gate x) * up x, a block and some of its rows a task.
 type gatePhase struct {
 	blocks     []ffn
-	x, hidden  mat
+	hidden     mat
+	codes      *kernel.Quantized // hidden, rounded; nil if down is stored
 	clamp      float32
 	tiles, per int // tasks of a block, weight rows of a task
 }
@@ -56,25 +63,31 @@ type gatePhase struct {
 func (p *gatePhase) task(k *worker, task int) {
 	f, n0 := &p.blocks[task/p.tiles], task%p.tiles*p.per
 	n1 := min(n0+p.per, f.gate.Rows)
-	gate := k.products(&k.y, f.gate, n0, n1, p.x, f.in)
-	up := k.products(&k.y2, f.up, n0, n1, p.x, f.in)
+	gate := k.products(&k.y, f.gate, n0, n1, f.in)
+	up := k.products(&k.y2, f.up, n0, n1, f.in)
 	kernel.SwiGLU(gate.y, up.y, p.clamp)
-	for line, at := range f.at {
-		copy(p.hidden.row(at, f.gate.Rows)[n0:], gate.line(line))
+	for i, at := range f.at {
+		if p.codes != nil {
+			p.codes.SetPart(f.first+i, n0/kernel.Group, gate.line(i))
+		} else {
+			copy(p.hidden.row(at, f.gate.Rows)[n0:], gate.line(i))
+		}
 	}
 }
 
 type downPhase struct {
-	blocks      []ffn
-	hidden, out mat
-	add         bool
-	tiles, per  int
+	blocks     []ffn
+	hidden     mat
+	codes      *kernel.Quantized
+	out        mat
+	add        bool
+	tiles, per int
 }
 
 func (p *downPhase) task(k *worker, task int) {
 	f, n0 := &p.blocks[task/p.tiles], task%p.tiles*p.per
 	width := f.down.Rows
-	t := k.products(&k.y, f.down, n0, min(n0+p.per, width), p.hidden, f.at)
+	t := k.products(&k.y, f.down, n0, min(n0+p.per, width), lines{p.hidden, f.at, p.codes, f.first})
 	for line, at := range f.at {
 		o := p.out.row(at, width)[n0:]
 		for j, v := range t.line(line) {
@@ -92,32 +105,33 @@ func (b *Backend) runMLP(op *backend.MLP) {
 	if !ok {
 		return
 	}
-	x := mat{raw, len(norm)}
-	b.normRows(x, b.mat(op.H), norm, op.Eps)
-	b.dense(x, op.Gate, op.Up, op.Down, op.Clamp, op.Dst, op.Add)
+	gate, up := b.weight(op.Gate), b.weight(op.Up)
+	x := b.normLines(&b.codes.x, mat{raw, len(norm)}, b.mat(op.H), norm, op.Eps, gate, up)
+	b.dense(x, gate, up, b.weight(op.Down), op.Clamp, op.Dst, op.Add)
 }
 
 func (b *Backend) runSharedExpert(op *backend.SharedExpert) {
-	b.dense(b.mat(op.X), op.Gate, op.Up, op.Down, op.Clamp, op.Dst, op.Add)
+	gate, up := b.weight(op.Gate), b.weight(op.Up)
+	x := b.lines(&b.codes.x, b.mat(op.X), b.active, gate, up)
+	b.dense(x, gate, up, b.weight(op.Down), op.Clamp, op.Dst, op.Add)
 }
 
 // dense runs one block over every active row.
-func (b *Backend) dense(x mat, gate, up, down backend.Weight, clamp float32, dst backend.Buffer, add bool) {
-	b.blocks = append(b.blocks[:0], ffn{b.weight(gate), b.weight(up), b.weight(down), b.active, b.active})
-	b.runFFN(b.blocks, x, b.mat(dst), clamp, add)
+func (b *Backend) dense(x lines, gate, up, down *weight, clamp float32, dst backend.Buffer, add bool) {
+	b.blocks = append(b.blocks[:0], ffn{gate, up, down, x, b.active, 0})
+	b.runFFN(b.blocks, b.mat(dst), clamp, add)
 }
 
 func (b *Backend) runRoute(op *backend.Route) {
 	gate, bias, p := b.weight(op.Gate), b.vector(op.Bias), b.plan(op.Dst)
-	x := b.mat(op.X)
-	b.normRows(x, b.mat(op.H), b.vector(op.Norm), op.Eps)
+	x := b.normLines(&b.codes.x, b.mat(op.X), b.mat(op.H), b.vector(op.Norm), op.Eps, gate)
 	raw, ok := b.temp(&b.tmp.latent, 2*b.step.Rows()*gate.Rows)
 	if !ok {
 		return
 	}
 	logits := mat{raw, gate.Rows}
 	scores := mat{raw[b.step.Rows()*gate.Rows:], gate.Rows}
-	b.linear(logits, x, b.active, gate, nil, false)
+	b.linear(logits, x, gate, nil, false)
 	choose := &b.phases.route
 	*choose = routePhase{b.active, op, p, bias, logits, scores}
 	b.pool.run(len(b.active), choose)
@@ -139,10 +153,11 @@ func (p *routePhase) task(_ *worker, i int) {
 }
 
 func (b *Backend) runExperts(op *backend.Experts) {
-	p, x, dst := b.plan(op.Plan), b.mat(op.X), b.mat(op.Dst)
+	p, dst := b.plan(op.Plan), b.mat(op.Dst)
 	slots := b.step.Rows() * p.k
 	b.groups.Group(p.ids, p.k, b.active, len(op.Gate))
 
+	x := b.lines(&b.codes.x, b.mat(op.X), b.active, b.weight(op.Gate[0]), b.weight(op.Up[0]))
 	blocks := b.blocks[:0]
 	rowOf := grow(&b.rowOf, len(b.groups.Slots))
 	for i, slot := range b.groups.Slots {
@@ -151,22 +166,65 @@ func (b *Backend) runExperts(op *backend.Experts) {
 	for e := range op.Gate {
 		slots := b.groups.Of(e)
 		if len(slots) > 0 {
-			rows := rowOf[b.groups.Start[e]:][:len(slots)]
-			blocks = append(blocks, ffn{b.weight(op.Gate[e]), b.weight(op.Up[e]), b.weight(op.Down[e]), rows, slots})
+			first := int(b.groups.Start[e])
+			in := lines{x.mat, rowOf[first:][:len(slots)], x.codes, 0}
+			blocks = append(blocks, ffn{b.weight(op.Gate[e]), b.weight(op.Up[e]), b.weight(op.Down[e]), in, slots, first})
 		}
 	}
 	b.blocks = blocks
+	b.gather(blocks, x.codes)
 	width := b.weight(op.Down[0]).Rows
 	raw, ok := b.temp(&b.tmp.outputs, slots*width)
 	if !ok {
 		return
 	}
 	out := mat{raw, width}
-	b.runFFN(blocks, x, out, op.Clamp, false)
+	b.runFFN(blocks, out, op.Clamp, false)
 
 	combine := &b.phases.combine
 	*combine = combinePhase{b.active, p, out, dst, width, op.Add}
 	b.pool.run(len(b.active), combine)
+}
+
+// gather gives each block its inputs as lines that follow each other: the row's own
+// line where there is but one, else copies, an eighth of the block's f32 in size.
+func (b *Backend) gather(blocks []ffn, x *kernel.Quantized) {
+	if x == nil {
+		return
+	}
+	several := false
+	for i := range blocks {
+		in := &blocks[i].in
+		if len(in.rows) == 1 {
+			in.first = int(b.lineOf[in.rows[0]])
+		} else {
+			in.codes, in.first, several = &b.codes.slots, blocks[i].first, true
+		}
+	}
+	if !several {
+		return
+	}
+	b.codes.slots.Resize(len(b.groups.Slots), x.Groups*kernel.Group)
+	p := &b.phases.gather
+	*p = gatherPhase{blocks, x, b.lineOf}
+	b.pool.run(len(blocks), p)
+}
+
+// gatherPhase copies the inputs of a block.
+type gatherPhase struct {
+	blocks []ffn
+	x      *kernel.Quantized
+	lineOf []int32
+}
+
+func (p *gatherPhase) task(_ *worker, i int) {
+	in := &p.blocks[i].in
+	if in.codes == p.x {
+		return
+	}
+	for j, r := range in.rows {
+		in.codes.CopyLine(in.first+j, p.x, int(p.lineOf[r]))
+	}
 }
 
 // combinePhase adds a row's expert outputs in the order of its selection.

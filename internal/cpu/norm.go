@@ -33,25 +33,6 @@ func layerNorm(x, weight, bias []float32, eps float32) {
 	}
 }
 
-// normRows writes the RMS norm of each active row of h to dst.
-func (b *Backend) normRows(dst, h mat, weight []float32, eps float32) {
-	p := &b.phases.norm
-	*p = normPhase{b.active, dst, h, weight, eps}
-	b.pool.run(len(b.active), p)
-}
-
-type normPhase struct {
-	rows   []int32
-	dst, h mat
-	weight []float32
-	eps    float32
-}
-
-func (p *normPhase) task(_ *worker, i int) {
-	r, width := p.rows[i], len(p.weight)
-	rmsNorm(p.dst.row(r, width), p.h.row(r, width), p.weight, p.eps)
-}
-
 // rotary holds the cosines and sines of the rows of a step.
 type rotary struct {
 	half     int

@@ -37,3 +37,28 @@ func (p *panels) row(dst []float32, n int) {
 		kernel.UnpackInt8(dst, panel, n%kernel.PanelRows)
 	}
 }
+
+// codeChunk is how many bytes of activations pass by a tile's panels at a time:
+// they stay in the second-level cache beside the tile.
+const codeChunk = 128 << 10
+
+// multiply fills a tile whose first row begins a panel. Whole panels are
+// multiplied, each from its beginning to its end.
+func (p *panels) multiply(t tile, l lines) {
+	if p.size != l.codes.Groups*p.format.groupBytes() {
+		panic("activations of another width")
+	}
+	chunk := max(4, codeChunk/(l.codes.Groups*kernel.Group)&^3)
+	stride := t.stride()
+	for c := 0; c < t.lines; c += chunk {
+		n := min(chunk, t.lines-c)
+		for r := 0; r < t.n1-t.n0; r += kernel.PanelRows {
+			y, w := t.y[c*stride+r:], p.from(t.n0+r)
+			if p.format == Int4 {
+				kernel.MulInt4(y, stride, w, l.codes, l.first+c, n)
+			} else {
+				kernel.MulInt8(y, stride, w, l.codes, l.first+c, n)
+			}
+		}
+	}
+}

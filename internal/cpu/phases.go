@@ -5,6 +5,9 @@ package cpu
 type phases struct {
 	embed      embedPhase
 	norm       normPhase
+	round      roundPhase
+	roundHeads roundHeadsPhase
+	gather     gatherPhase
 	linear     linearPhase
 	mlaWrite   mlaWritePhase
 	absorb     absorbPhase

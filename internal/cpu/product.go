@@ -25,23 +25,26 @@ const (
 	// chunkLines is how many lines share the decoding of a block: their partial
 	// sums stay in the second-level cache.
 	chunkLines = 192
+	// tileUnit is what the weight rows of a task are a multiple of: of whole groups
+	// of activations, where they are rounded for the next product, and so of panels.
+	tileUnit = kernel.Group
 	// maxTile bounds the weight rows of a task, and with them how long an abort
 	// waits.
 	maxTile = 64
 )
 
 // tile holds the products of lines with weight rows [n0, n1), line after line;
-// each has room for whole groups.
+// each has room for whole panels.
 type tile struct {
 	y             []float32
 	lines, n0, n1 int
 }
 
 func newTile(buf *[]float32, lines, n0, n1 int) tile {
-	return tile{grow(buf, lines*roundUp(n1-n0, groupRows)), lines, n0, n1}
+	return tile{grow(buf, lines*roundUp(n1-n0, kernel.PanelRows)), lines, n0, n1}
 }
 
-func (t tile) stride() int { return roundUp(t.n1-t.n0, groupRows) }
+func (t tile) stride() int { return roundUp(t.n1-t.n0, kernel.PanelRows) }
 
 // line returns the products of line i: y[j] belongs to weight row n0+j.
 func (t tile) line(i int) []float32 {
@@ -51,16 +54,21 @@ func (t tile) line(i int) []float32 {
 // tiles cuts n weight rows, each of count matrices, into tasks of [per] rows:
 // contiguous pieces that are as large as balance allows.
 func (b *Backend) tiles(n, count int) (tasks, per int) {
-	per = n * count / (16 * len(b.pool.workers)) / manyRows * manyRows
-	per = max(manyRows, min(maxTile, per))
+	per = n * count / (16 * len(b.pool.workers)) / tileUnit * tileUnit
+	per = max(tileUnit, min(maxTile, per))
 	return (n + per - 1) / per, per
 }
 
-// products multiplies rows of x with weight rows [n0, n1). The result is valid
-// until the next call with the same buffer.
-func (k *worker) products(buf *[]float32, w *weight, n0, n1 int, x mat, rows []int32) tile {
+// products multiplies lines with weight rows [n0, n1); n0 begins a panel. The
+// result is valid until the next call with the same buffer.
+func (k *worker) products(buf *[]float32, w *weight, n0, n1 int, l lines) tile {
+	x, rows := l.mat, l.rows
 	groups := (n1 - n0 + groupRows - 1) / groupRows
 	t := newTile(buf, len(rows), n0, n1)
+	if w.panels != nil {
+		w.panels.multiply(t, l)
+		return t
+	}
 	if len(rows) <= fewLines {
 		for g := range groups {
 			acc := k.few(w, n0+g*groupRows, x, rows)

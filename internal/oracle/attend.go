@@ -26,21 +26,32 @@ func (p *pass) mlaAttend(op *backend.MLAAttend) {
 			first := h * (op.Nope + op.V)
 			up := kvb.Slice(first, first+op.Nope, 0, latent)
 			uv := kvb.Slice(first+op.Nope, first+op.Nope+op.V, 0, latent)
-			keys, values := p.expand(op.Plane, int(p.step.Seq[r]), positions, up, uv)
-			out = append(out, p.attend(r, q[h], keys, values, op.Scale)...)
+			if !p.o.rounded[op.KVB] {
+				keys, values := p.expand(op.Plane, int(p.step.Seq[r]), positions, up, uv)
+				out = append(out, p.attend(r, q[h], keys, values, op.Scale)...)
+				continue
+			}
+			// A rounded sum of latent rows is not a sum of rounded ones.
+			keys, latents := p.expand(op.Plane, int(p.step.Seq[r]), positions, up, nil)
+			query := append(round8(q[h][:op.Nope]), q[h][op.Nope:]...)
+			out = append(out, apply(uv, round8(p.attend(r, query, keys, latents, op.Scale)))...)
 		}
 		p.put(op.Dst, r, out, false)
 	}
 }
 
-// expand makes one head's keys and values of latent rows.
+// expand makes one head's keys and values of latent rows; without uv the values are
+// the latent rows.
 func (p *pass) expand(plane, seq int, positions []int, up, uv mat.Matrix) (keys, values [][]float64) {
 	_, latent := up.Dims()
 	for _, pos := range positions {
 		row := p.key(seq, plane, pos)
 		c, rope := row[:latent], row[latent:]
 		keys = append(keys, append(apply(up, c), rope...))
-		values = append(values, apply(uv, c))
+		if uv != nil {
+			c = apply(uv, c)
+		}
+		values = append(values, c)
 	}
 	return keys, values
 }

@@ -18,15 +18,15 @@ func (p *pass) indexProject(op *backend.IndexProject) {
 		pos := p.step.Pos[r]
 		x := p.row(op.X, r)
 
-		q := apply(p.weight(op.WQB), p.row(op.CQ, r))
+		q := p.times(op.WQB, p.row(op.CQ, r))
 		for _, head := range heads(q, op.Heads) {
 			ropeInterleaved(head[:op.Rope.Dim], op.Rope, pos)
 		}
 
-		k := layerNorm(apply(p.weight(op.WK), x), p.vector(op.KNorm), p.vector(op.KNormBias), backend.IndexNormEps)
+		k := layerNorm(p.times(op.WK, x), p.vector(op.KNorm), p.vector(op.KNormBias), backend.IndexNormEps)
 		ropeInterleaved(k[:op.Rope.Dim], op.Rope, pos)
 
-		w := apply(p.weight(op.WeightsProj), x)
+		w := p.times(op.WeightsProj, x)
 		floats.Scale(1/math.Sqrt(float64(op.Heads)), w)
 
 		p.setKey(r, op.Plane, k)

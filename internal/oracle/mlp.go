@@ -45,8 +45,8 @@ func (p *pass) experts(op *backend.Experts) {
 // swiGLU computes Down(silu(Gate x) * (Up x)), silu(g) = g / (1 + e^-g). The
 // clamp bounds the gate from above only, the other factor from both sides.
 func (p *pass) swiGLU(x []float64, gate, up, down backend.Weight, clamp float32) []float64 {
-	g := apply(p.weight(gate), x)
-	u := apply(p.weight(up), x)
+	g := p.times(gate, x)
+	u := p.times(up, x)
 	for i := range g {
 		if limit := float64(clamp); clamp > 0 {
 			g[i] = math.Min(g[i], limit)
@@ -54,7 +54,7 @@ func (p *pass) swiGLU(x []float64, gate, up, down backend.Weight, clamp float32)
 		}
 		g[i] = g[i] / (1 + math.Exp(-g[i])) * u[i]
 	}
-	return apply(p.weight(down), g)
+	return p.times(down, g)
 }
 
 // finalNorm normalises the last hidden state. A row whose hidden state is not finite fails here.

@@ -15,6 +15,7 @@ import (
 // unused.
 type Oracle struct {
 	weights    []*mat.Dense
+	rounded    map[backend.Weight]bool // by LoadRounded
 	buffers    []*mat.Dense
 	selections []*selection
 	plans      []*plan
@@ -44,6 +45,7 @@ var _ backend.Backend = (*Oracle)(nil)
 func New() *Oracle {
 	return &Oracle{
 		weights:    make([]*mat.Dense, 1),
+		rounded:    map[backend.Weight]bool{},
 		buffers:    make([]*mat.Dense, 1),
 		selections: make([]*selection, 1),
 		plans:      make([]*plan, 1),

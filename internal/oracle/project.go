@@ -98,14 +98,14 @@ func (p *pass) mlaProject(op *backend.MLAProject) {
 	for _, r := range p.live {
 		pos := p.step.Pos[r]
 		x := rmsNorm(p.row(op.H, r), p.vector(op.Norm), op.Eps)
-		cq := rmsNorm(apply(p.weight(op.QA), x), p.vector(op.QNorm), op.LatentEps)
+		cq := rmsNorm(p.times(op.QA, x), p.vector(op.QNorm), op.LatentEps)
 
-		q := apply(p.weight(op.QB), cq)
+		q := p.times(op.QB, cq)
 		for _, head := range heads(q, op.Heads) {
 			ropeInterleaved(head[op.Nope:], op.Rope, pos)
 		}
 
-		kv := apply(p.weight(op.KVA), x)
+		kv := p.times(op.KVA, x)
 		c := rmsNorm(kv[:op.Latent], p.vector(op.KVNorm), op.LatentEps)
 		k := kv[op.Latent:]
 		ropeInterleaved(k, op.Rope, pos)
@@ -149,7 +149,7 @@ func (p *pass) normAndRotate(heads [][]float64, norm backend.Weight, op *backend
 
 // affine computes W x + bias; a zero bias is none.
 func (p *pass) affine(w, bias backend.Weight, x []float64) []float64 {
-	y := apply(p.weight(w), x)
+	y := p.times(w, x)
 	if bias != 0 {
 		floats.Add(y, p.vector(bias))
 	}

@@ -19,7 +19,7 @@ func (p *pass) route(op *backend.Route) {
 	bias := p.vector(op.Bias)
 	for _, r := range p.live {
 		x := rmsNorm(p.row(op.H, r), p.vector(op.Norm), op.Eps)
-		logits := apply(p.weight(op.Gate), x)
+		logits := p.times(op.Gate, x)
 
 		s := make([]float64, len(logits))
 		choice := make([]float64, len(logits))

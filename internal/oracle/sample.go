@@ -25,7 +25,7 @@ func (p *pass) outRows(yield func(o, r int)) {
 // whatever their weights say; a non-finite value elsewhere fails the row.
 func (p *pass) logits(op *backend.Logits) {
 	p.outRows(func(o, r int) {
-		l := apply(p.weight(op.Head), p.row(op.N, r))
+		l := p.times(op.Head, p.row(op.N, r))
 		if !finite(l[:min(op.Valid, len(l))]) {
 			p.fail(r, backend.NonFinite)
 		}

@@ -216,7 +216,7 @@ func (s suite) badSelection(t *testing.T) {
 // other row holds what it holds without the fault.
 func (s suite) failsAlone(t *testing.T, sc scene, bad key, want backend.Health) *outcome {
 	t.Helper()
-	have, ref := s.rig(t, sc).play(ragged, variation{}), reference(t, sc).play(ragged, variation{})
+	have, ref := s.rig(t, sc).play(ragged, variation{}), s.reference(t, sc).play(ragged, variation{})
 	have.mustBeClean(t)
 	for k, h := range have.health {
 		switch {

@@ -99,7 +99,8 @@ const unit = 0x1p-24
 // units of the largest element of the reference's row, or of the root mean square
 // of all rows if that is larger: the sum of the absolute terms is about that
 // large times the root of their number, so f32 sums of a few hundred terms in any
-// order stay within ten units or so of it, and a wrong formula does not.
+// order stay within ten units or so of it, and a wrong formula does not. A backend
+// that rounds its inputs has a larger unit.
 //
 // Lists are compared as they are. A plane in bf16 must be a correct rounding of
 // some value within the bound.
@@ -115,7 +116,7 @@ func (o *outcome) mustBeNear(t testing.TB, want *outcome, units float64, format 
 				c.add("%s of %v has %d elements, want %d", name, k, len(h), len(w))
 				continue
 			}
-			bound := units * unit * max(largestOf(w), typical)
+			bound := units * o.unit * max(largestOf(w), typical)
 			for i := range w {
 				if !within(h[i], w[i], bound, bf16) {
 					c.add("%s of %v, element %d = %v, want %v within %.3g", name, k, i, h[i], w[i], bound)

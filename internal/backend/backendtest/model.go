@@ -179,7 +179,7 @@ func (s suite) handOff(t *testing.T, sc scene) {
 	const half, all = 10, 19
 	first := layout{name: "first half", spans: []span{{1, 0, half, 0}}}
 	second := layout{name: "second half", spans: []span{{1, half, all, 0}}}
-	want := reference(t, sc).play(layout{name: "one shot", spans: []span{{1, 0, all, 0}}}, variation{})
+	want := s.reference(t, sc).play(layout{name: "one shot", spans: []span{{1, 0, all, 0}}}, variation{})
 	for k := range want.health {
 		if k.pos < half {
 			want.forget(k)
@@ -189,8 +189,8 @@ func (s suite) handOff(t *testing.T, sc scene) {
 		name     string
 		from, to *rig
 	}{
-		{"to the oracle", s.rig(t, sc), reference(t, sc)},
-		{"from the oracle", reference(t, sc), s.rig(t, sc)},
+		{"to the oracle", s.rig(t, sc), s.reference(t, sc)},
+		{"from the oracle", s.reference(t, sc), s.rig(t, sc)},
 	} {
 		t.Run(d.name, func(t *testing.T) {
 			d.from.play(first, variation{})

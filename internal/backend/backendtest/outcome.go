@@ -16,6 +16,7 @@ type outcome struct {
 	health map[key]backend.Health
 	top    map[key][]backend.TokenProb
 	result *backend.Result
+	unit   float64  // of bounds
 	spoilt []string // places that the step had no business to change
 }
 
@@ -36,7 +37,7 @@ func (o *outcome) list(name string, k key, v []int32) {
 // collect reads everything back and compares what should not have changed.
 func (r *rig) collect(l layout, step *backend.Step, table [maxSeqs][]int32, before *snapshot, res *backend.Result) *outcome {
 	o := &outcome{
-		layout: l, result: res,
+		layout: l, result: res, unit: r.unit,
 		rows: map[string]map[key][]float32{}, lists: map[string]map[key][]int32{},
 		health: map[key]backend.Health{}, top: map[key][]backend.TokenProb{},
 	}

@@ -181,7 +181,7 @@ func (s suite) ropeFarPosition(t *testing.T) {
 		}
 		s.Pos[0], s.KVLen[0] = pos, pos+1
 	}}
-	have, want := s.rig(t, sc).play(l, far), reference(t, sc).play(l, far)
+	have, want := s.rig(t, sc).play(l, far), s.reference(t, sc).play(l, far)
 	for _, name := range []string{"q", "x"} {
 		k := key{0, 0}
 		h, w := have.rows[name][k], want.rows[name][k]

@@ -61,7 +61,8 @@ type rig struct {
 	t     testing.TB
 	b     backend.Backend
 	scene scene
-	round bool // content of planes is rounded to bf16 whatever the pages' format
+	round bool    // content of planes is rounded to bf16 whatever the pages' format
+	unit  float64 // of bounds
 
 	pages      backend.Pages
 	program    backend.Program

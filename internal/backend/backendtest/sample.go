@@ -205,7 +205,7 @@ func (s suite) sample(t *testing.T) {
 // sampledLikeOracle compares ids exactly and log-probabilities closely.
 func (s suite) sampledLikeOracle(t *testing.T, sc scene) {
 	t.Helper()
-	have, want := s.rig(t, sc).play(ragged, variation{}), reference(t, sc).play(ragged, variation{})
+	have, want := s.rig(t, sc).play(ragged, variation{}), s.reference(t, sc).play(ragged, variation{})
 	have.mustBeNear(t, want, 100, sc.format)
 	have.mustBeHealthy(t)
 	for k, w := range want.top {

@@ -10,7 +10,22 @@ import (
 
 // Run tests a backend. open returns a new one; the suite closes it.
 func Run(t *testing.T, open func(testing.TB) backend.Backend) {
-	s := suite{open}
+	RunRounding(t, open, Rounding{Oracle: func(testing.TB) backend.Backend { return oracle.New() }})
+}
+
+// Rounding is how a backend is compared that computes with weights and activations
+// of fewer bits than it is given.
+type Rounding struct {
+	// Oracle opens the oracle with weights and inputs rounded in the same way.
+	Oracle func(testing.TB) backend.Backend
+	// Unit takes the place of f32's in bounds; 0 keeps that. An input on the border of
+	// two codes may take either.
+	Unit float64
+}
+
+// RunRounding is Run for a backend that rounds.
+func RunRounding(t *testing.T, open func(testing.TB) backend.Backend, by Rounding) {
+	s := suite{open, by}
 	for _, group := range []struct {
 		name string
 		test func(suite, *testing.T)
@@ -42,6 +57,7 @@ func Run(t *testing.T, open func(testing.TB) backend.Backend) {
 
 type suite struct {
 	open func(testing.TB) backend.Backend
+	by   Rounding
 }
 
 // rig sets a scene up on the backend under test.
@@ -53,24 +69,26 @@ func (s suite) rig(t testing.TB, sc scene) *rig {
 			t.Errorf("close: %v", err)
 		}
 	})
-	return newRig(t, b, sc)
+	r := newRig(t, b, sc)
+	r.unit = max(unit, s.by.Unit)
+	return r
 }
 
 // reference sets the same scene up on the oracle. Its pages are f32, with the
 // values that the scene's format can hold, so that what it writes is exact.
-func reference(t testing.TB, sc scene) *rig {
+func (s suite) reference(t testing.TB, sc scene) *rig {
 	t.Helper()
 	round := sc.format == backend.KVBF16
 	sc.format = backend.KVF32
-	r := newRig(t, oracle.New(), sc)
-	r.round = round
+	r := newRig(t, s.by.Oracle(t), sc)
+	r.round, r.unit = round, max(unit, s.by.Unit)
 	return r
 }
 
 // formula compares one layout with the oracle.
 func (s suite) formula(t *testing.T, sc scene, units float64, layouts ...layout) {
 	t.Helper()
-	r, ref := s.rig(t, sc), reference(t, sc)
+	r, ref := s.rig(t, sc), s.reference(t, sc)
 	for _, l := range layouts {
 		have := r.play(l, variation{})
 		have.mustBeNear(t, ref.play(l, variation{}), units, sc.format)
@@ -81,7 +99,7 @@ func (s suite) formula(t *testing.T, sc scene, units float64, layouts ...layout)
 // laws are what holds for every operation.
 func (s suite) laws(t *testing.T, sc scene, units float64) {
 	t.Run("Formula", func(t *testing.T) {
-		r, ref := s.rig(t, sc), reference(t, sc)
+		r, ref := s.rig(t, sc), s.reference(t, sc)
 		for _, l := range standard {
 			t.Run(l.name, func(t *testing.T) {
 				have := r.play(l, variation{})

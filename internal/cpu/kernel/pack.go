@@ -5,10 +5,16 @@ import (
 	"math"
 )
 
+// halfNaN is the scale of a group with an element that is not finite, or too large
+// for any scale: it reaches every product with the row.
+const halfNaN = 0x7e00
+
 // PackInt4 appends the panel of up to PanelRows rows of equal length as int4.
-// Missing rows and elements are zeros. The scale of a group is such that its
-// element of the largest magnitude is -8 steps: the one code without a positive
-// counterpart is used, and no other element needs more than 8.
+// Missing rows and elements are zeros. Codes are -8 to 7; of three scales a group
+// takes the one with the least squared error: with the element of the largest
+// magnitude at -8 steps, which has no positive counterpart, with it at -8.4, which
+// cuts it off a little and makes every other step finer, and the least-squares fit
+// to the better one's codes.
 func PackInt4(dst []byte, rows [][]float32) []byte {
 	for k := 0; k < len(rows[0]); k += Group {
 		var block [Int4Bytes]byte
@@ -16,18 +22,11 @@ func PackInt4(dst []byte, rows [][]float32) []byte {
 			block[i] = 0x88
 		}
 		for r, row := range rows {
-			part := row[k:min(k+Group, len(row))]
-			half := floatToHalf(extreme(part) / -8)
+			var codes [Group]int8
+			half := quantizeInt4(&codes, row[k:min(k+Group, len(row))])
 			binary.LittleEndian.PutUint16(block[PanelRows*Group/2+2*r:], half)
-			inverse := inverseOf(half)
-			for i, v := range part {
-				code := byte(8 + max(-8, min(7, int(math.RoundToEven(float64(v*inverse))))))
-				b := &block[i%16/4*32+4*r+i%4]
-				if i < 16 {
-					*b = *b&0xf0 | code
-				} else {
-					*b = *b&0x0f | code<<4
-				}
+			for i := range Group / 2 {
+				block[i/4*32+4*r+i%4] = byte(codes[i]+8) | byte(codes[i+Group/2]+8)<<4
 			}
 		}
 		dst = append(dst, block[:]...)
@@ -35,17 +34,17 @@ func PackInt4(dst []byte, rows [][]float32) []byte {
 	return dst
 }
 
-// PackInt8 appends a panel as int8: the largest magnitude of a group is 127 steps.
+// PackInt8 appends a panel as int8: the largest magnitude of a group is at most 127
+// steps.
 func PackInt8(dst []byte, rows [][]float32) []byte {
 	for k := 0; k < len(rows[0]); k += Group {
 		var block [Int8Bytes]byte
 		for r, row := range rows {
-			part := row[k:min(k+Group, len(row))]
-			half := floatToHalf(float32(math.Abs(float64(extreme(part)))) / 127)
+			var codes [Group]int8
+			half := quantizeInt8(&codes, row[k:min(k+Group, len(row))])
 			binary.LittleEndian.PutUint16(block[PanelRows*Group+2*r:], half)
-			inverse := inverseOf(half)
-			for i, v := range part {
-				block[i/4*32+4*r+i%4] = byte(int8(max(-127, min(127, math.RoundToEven(float64(v*inverse))))))
+			for i, c := range codes {
+				block[i/4*32+4*r+i%4] = byte(c)
 			}
 		}
 		dst = append(dst, block[:]...)
@@ -53,11 +52,84 @@ func PackInt8(dst []byte, rows [][]float32) []byte {
 	return dst
 }
 
-// extreme returns the element of the largest magnitude.
+func quantizeInt4(codes *[Group]int8, x []float32) (half uint16) {
+	top := extreme(x)
+	if top-top != 0 {
+		return halfNaN
+	}
+	best, bestHalf := int4Fit{err: float32(math.Inf(1))}, uint16(halfNaN)
+	try := func(scale float32) {
+		h := floatToHalf(scale)
+		if fit := encodeInt4(x, h); fit.err < best.err {
+			best, bestHalf = fit, h
+		}
+	}
+	try(top / -8)
+	try(top / -8.4)
+	if best.squares > 0 {
+		try(best.products / best.squares)
+	}
+	*codes = best.codes
+	return bestHalf
+}
+
+// int4Fit are the codes of a group under one scale.
+type int4Fit struct {
+	codes             [Group]int8
+	err               float32 // sum of (element - code * scale)^2
+	products, squares float32 // sums of element * code and code^2
+}
+
+func encodeInt4(x []float32, half uint16) (f int4Fit) {
+	scale, inverse := halfToFloat(half), inverseOf(half)
+	for i, v := range x {
+		code := toNearest(v * inverse)
+		if code > 7 {
+			code = 7
+		} else if code < -8 {
+			code = -8
+		}
+		off := v - float32(code*scale)
+		f.codes[i] = int8(code)
+		f.err += float32(off * off)
+		f.products += float32(v * code)
+		f.squares += float32(code * code)
+	}
+	return f
+}
+
+func quantizeInt8(codes *[Group]int8, x []float32) (half uint16) {
+	top := extreme(x)
+	if top-top != 0 {
+		return halfNaN
+	}
+	if top < 0 {
+		top = -top
+	}
+	half = floatToHalf(top / 127)
+	if float32(halfToFloat(half)*127) < top { // rounded down
+		half++
+	}
+	inverse := inverseOf(half)
+	for i, v := range x {
+		codes[i] = int8(toNearest(v * inverse))
+	}
+	return half
+}
+
+// extreme returns the element of the largest magnitude, or one that is not finite.
 func extreme(x []float32) (m float32) {
+	var most float32
 	for _, v := range x {
-		if math.Abs(float64(v)) > math.Abs(float64(m)) {
-			m = v
+		a := v
+		if a < 0 {
+			a = -a
+		}
+		if a > most {
+			m, most = v, a
+		}
+		if v-v != 0 {
+			return v
 		}
 	}
 	return m
@@ -70,4 +142,11 @@ func inverseOf(half uint16) float32 {
 		return 1 / s
 	}
 	return 0
+}
+
+// toNearest rounds to the nearest integer, ties to even, while that is small: the
+// addition leaves no room for a fraction.
+func toNearest(x float32) float32 {
+	const magic = 3 << 22
+	return float32(float32(x)+magic) - magic
 }
