@@ -233,3 +233,41 @@ func TestOrderOfExponentials(t *testing.T) {
 		}
 	}
 }
+
+// Where a group stops to count as zeros, both builds agree.
+func TestTinyGroups(t *testing.T) {
+	for _, largest := range []float32{math.Nextafter32(tiny, 0), tiny, math.Nextafter32(tiny, 1)} {
+		x := make([]float32, Group)
+		x[5], x[6] = -largest, largest/3
+		q := new(Quantized)
+		q.Resize(1, Group)
+		q.Set(0, x)
+		var codes [Group]int8
+		scale, offset := quantizeGroup(codes[:], x)
+		if (scale == 0) != (largest < tiny) || scale != q.Scales[0] || offset != q.offsets[0] || codes != [Group]int8(q.Codes) {
+			t.Errorf("%g: codes %v scale %g offset %#x, want %v, %g, %#x", largest, q.Codes, q.Scales[0], q.offsets[0], codes, scale, offset)
+		}
+	}
+}
+
+// A NaN is not the largest score, and spoils no weight but its own.
+func TestSoftmaxAroundNaN(t *testing.T) {
+	for i := range 2 * Lanes {
+		p := make([]float32, 2*Lanes)
+		for j := range p {
+			p[j] = float32(-j)
+		}
+		p[i] = nan
+		twin := slices.Clone(p)
+		largest, _ := Softmax(p, 0.5)
+		want, _ := softmax(twin, 0.5)
+		if largest != want {
+			t.Errorf("score %d is NaN: largest %g, want %g", i, largest, want)
+		}
+		for j := range p {
+			if ulps(p[j], twin[j]) > 4 || (p[j] != p[j]) != (i == j) {
+				t.Errorf("score %d is NaN: weight %d is %g, want %g", i, j, p[j], twin[j])
+			}
+		}
+	}
+}
