@@ -121,11 +121,17 @@ func (k *worker) scoreBlock(keys planeRows, m int, h heads) []float32 {
 	n := h.last - h.first
 	scores := grow(&k.scores, n*keyBlock)
 	queries := mat{h.q[h.first*h.qWidth:], h.qWidth}
-	for j := 0; j < m; j += groupRows {
-		group, stride := keys.group(k, j, m)
-		for i, v := range k.small(group, stride, queries, n, h.qWidth) {
+	for j := 0; j < m; {
+		rows, stride, run := keys.groups(k, j, m)
+		if h.qWidth%lanes == 0 {
+			kernel.Dots(scores[j:], keyBlock, queries.data, queries.stride, n, rows, stride, run, h.qWidth)
+			j += run
+			continue
+		}
+		for i, v := range k.small(rows, stride, queries, n, h.qWidth) {
 			scores[i/groupRows*keyBlock+j+i%groupRows] = v
 		}
+		j += groupRows
 	}
 	return scores
 }

@@ -200,10 +200,14 @@ func (k *worker) multiply(acc []kernel.Sums, each int, block []float32, stride, 
 // small returns the products of one decoded group with the first lines of x:
 // [lines, groupRows]. They are valid until the next call.
 func (k *worker) small(block []float32, stride int, x mat, lines, cols int) []float32 {
+	y := grow(&k.y, lines*groupRows)
+	if cols%lanes == 0 {
+		kernel.Dots(y, groupRows, x.data, x.stride, lines, block, stride, groupRows, cols)
+		return y
+	}
 	acc := grow(&k.sums, lines*groupRows)
 	clear(acc)
 	k.multiply(acc, 0, block, stride, 1, x, k.firstLines(lines), cols, 0, cols)
-	y := grow(&k.y, lines*groupRows)
 	kernel.Sum4(y, groupRows, acc)
 	return y
 }

@@ -78,6 +78,20 @@ func (p *planeRows) group(k *worker, j, m int) (rows []float32, stride int) {
 	return rows, p.width
 }
 
+// groups returns whole groups of rows from j on like group, how far rows are apart and
+// how many there are.
+func (p *planeRows) groups(k *worker, j, m int) (rows []float32, stride, n int) {
+	rows, stride, n = p.run(j, m)
+	if p.data != nil {
+		return rows, stride, roundUp(n, groupRows)
+	}
+	if n < groupRows {
+		rows, stride = p.group(k, j, m)
+		return rows, stride, groupRows
+	}
+	return rows, stride, n / groupRows * groupRows
+}
+
 // run returns rows from j on, how far they are apart and how many follow each
 // other, at most up to m.
 func (p *planeRows) run(j, m int) (rows []float32, stride, n int) {
