@@ -16,12 +16,21 @@ import (
 func TestRowInvariance(t *testing.T) {
 	each(t, func(t *testing.T, g *golden.Golden) {
 		for _, format := range []backend.KVFormat{backend.KVF32, backend.KVBF16} {
-			t.Run(format.String(), func(t *testing.T) { invariance(t, g, format) })
+			t.Run(format.String(), func(t *testing.T) { invariance(t, g, cpu.AsStored, format) })
 		}
 	})
 }
 
-func invariance(t *testing.T, g *golden.Golden, format backend.KVFormat) {
+// The same with rounded weights, whose products round the activations too.
+func TestPackedRowInvariance(t *testing.T) {
+	each(t, func(t *testing.T, g *golden.Golden) {
+		for _, p := range packed {
+			t.Run(p.format.String(), func(t *testing.T) { invariance(t, g, p.format, backend.KVF32) })
+		}
+	})
+}
+
+func invariance(t *testing.T, g *golden.Golden, weights cpu.Format, format backend.KVFormat) {
 	prompts := make([][]int32, len(g.Prompts))
 	total := 0
 	for i := range g.Prompts {
@@ -40,7 +49,7 @@ func invariance(t *testing.T, g *golden.Golden, format backend.KVFormat) {
 
 	// The reference run: each prompt alone, in one step, on one thread.
 	want := make([][][]float32, len(prompts))
-	e := open(t, g, cpu.Open(1), rows, pages, format)
+	e := open(t, g, openPacked(1, weights), rows, pages, format)
 	for i, p := range prompts {
 		want[i], _ = e.step(t, chunk{s: &sequence{tag: uint64(i + 1)}, ids: p})
 	}
@@ -51,7 +60,7 @@ func invariance(t *testing.T, g *golden.Golden, format backend.KVFormat) {
 	}
 	for _, threads := range counts {
 		t.Run(fmt.Sprintf("threads=%d", threads), func(t *testing.T) {
-			e := open(t, g, cpu.Open(threads), rows, pages, format)
+			e := open(t, g, openPacked(threads, weights), rows, pages, format)
 			rng := rand.New(rand.NewPCG(uint64(threads), 7))
 			// In as few steps as may be, token by token, and two mixtures.
 			for _, bound := range []int{total, 1, []int{2, 3, 5, 7, 11, 17, 33, 64}[threads-1], 1 + rng.IntN(40)} {

@@ -37,7 +37,7 @@ func tinyFile(t *testing.T, name string) []byte {
 	return data
 }
 
-func openTiny(t *testing.T, rows int) (*tinyGoldens, *engine) {
+func openTiny(t *testing.T, b backend.Backend, rows int) (*tinyGoldens, *engine) {
 	t.Helper()
 	var want tinyGoldens
 	if err := json.Unmarshal(tinyFile(t, "goldens.json"), &want); err != nil {
@@ -47,7 +47,17 @@ func openTiny(t *testing.T, rows int) (*tinyGoldens, *engine) {
 		rows = max(rows, len(p.Prompt))
 	}
 	g := &golden.Golden{Dir: filepath.Join("..", "tiny", "model"), LatentEps: want.LatentEps, VocabSize: want.VocabSize}
-	return &want, open(t, g, cpu.Open(0), rows, (rows+64)/pageSize+1, backend.KVF32)
+	return &want, open(t, g, b, rows, (rows+64)/pageSize+1, backend.KVF32)
+}
+
+// logits are those after each prompt.
+func (g *tinyGoldens) logits(t *testing.T) [][]float32 {
+	t.Helper()
+	all := make([]float32, len(g.Prompts)*g.VocabSize)
+	if err := binary.Read(bytes.NewReader(tinyFile(t, "logits.f32")), binary.LittleEndian, all); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(slices.Chunk(all, g.VocabSize))
 }
 
 // release scrubs the pages of s and gives them back.
@@ -62,11 +72,8 @@ func (e *engine) release(s *sequence) {
 // The embedded model gives the reference's logits after ten prompts and its 64
 // greedy ids after each.
 func TestTinyReference(t *testing.T) {
-	want, e := openTiny(t, 0)
-	logits := make([]float32, len(want.Prompts)*want.VocabSize)
-	if err := binary.Read(bytes.NewReader(tinyFile(t, "logits.f32")), binary.LittleEndian, logits); err != nil {
-		t.Fatal(err)
-	}
+	want, e := openTiny(t, cpu.Open(0), 0)
+	logits := want.logits(t)
 	worst := 0.0
 	for i, p := range want.Prompts {
 		if len(p.Greedy) != 64 {
@@ -74,7 +81,7 @@ func TestTinyReference(t *testing.T) {
 		}
 		s := &sequence{tag: uint64(i + 1)}
 		rows, ids := e.step(t, chunk{s: s, ids: p.Prompt})
-		d := farthest(rows[len(rows)-1], logits[i*want.VocabSize:(i+1)*want.VocabSize])
+		d := farthest(rows[len(rows)-1], logits[i])
 		if !(d <= logitBound) {
 			t.Errorf("prompt %d: logits differ by %g", i, d)
 		}
@@ -105,7 +112,7 @@ func TestTinyPerplexity(t *testing.T) {
 	if len(ids) != 20_000 {
 		t.Fatalf("%d held-out tokens, want 20,000", len(ids))
 	}
-	want, e := openTiny(t, 1000)
+	want, e := openTiny(t, cpu.Open(0), 1000)
 	loss, n := 0.0, 0
 	for window := range slices.Chunk(ids, want.Window) {
 		row := make([]int32, len(window))
