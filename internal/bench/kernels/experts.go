@@ -11,117 +11,88 @@ const (
 	experts, topExperts, expertInner, expertHidden = 64, 4, 1536, 2048
 )
 
-// measureExperts times the routed experts of a layer for rows that choose theirs
-// at random; bytes are those of the experts that were chosen.
-func (p *products) measureExperts(name string, f format, rows int) (r result, err error) {
-	p.fill(f)
-	x, err := p.b.NewBuffer(rows, expertHidden)
+// experts is the routed experts of a layer for rows that choose theirs at random;
+// bytes are those of the experts that were chosen.
+func (p *products) experts(name string, f format, rows int) (w work, err error) {
+	if err := p.fill(f); err != nil {
+		return w, err
+	}
+	x, err := p.random(rows, expertHidden)
 	if err != nil {
-		return r, err
+		return w, err
 	}
 	y, err := p.b.NewBuffer(rows, expertHidden)
 	if err != nil {
-		return r, err
+		return w, err
 	}
-	plan, err := p.b.NewPlan(rows, topExperts)
+	plan, hit, err := p.route(x, rows)
 	if err != nil {
-		return r, err
-	}
-	random := rand.New(rand.NewPCG(7, 8))
-	values := make([]float32, rows*expertHidden)
-	for i := range values {
-		values[i] = float32(random.NormFloat64())
-	}
-	p.b.Write(x, values)
-
-	size := expertInner * expertHidden * f.dtype.Size()
-	at := 0
-	load := func(n, k int) (backend.Weight, error) {
-		if at+size > poolBytes {
-			at = 0
-		}
-		v := backend.View{Name: name, Rows: n, Cols: k, DType: f.dtype, Data: p.mem.Bytes()[at:][:size]}
-		if f.dtype == backend.F8E4M3 {
-			v.Scales = unitScales(n, k)
-		}
-		at += size
-		return p.b.LoadWeight(v)
+		return w, err
 	}
 	op := &backend.Experts{X: x, Plan: plan, Dst: y}
+	size, at := f.size(expertInner, expertHidden), 0
 	for range experts {
 		for _, m := range []struct {
 			list *[]backend.Weight
 			n, k int
 		}{{&op.Gate, expertInner, expertHidden}, {&op.Up, expertInner, expertHidden}, {&op.Down, expertHidden, expertInner}} {
-			w, err := load(m.n, m.k)
-			if err != nil {
-				return r, err
+			if at+size > poolBytes {
+				at = 0
 			}
-			*m.list = append(*m.list, w)
+			weight, err := p.load(name, f, m.n, m.k, at)
+			if err != nil {
+				return w, err
+			}
+			at += size
+			*m.list = append(*m.list, weight)
 		}
 	}
-	// A router whose logits are random chooses at random.
+	step, program := stepOf(rows), backend.Program{op}
+	return work{
+		name: name, memory: rows == 1, operands: 1,
+		bytes: float64(hit * 3 * size),
+		flops: 2 * float64(rows*topExperts) * 3 * expertInner * expertHidden,
+		run:   func(int) error { return p.execute(program, step, p.pages) },
+	}, nil
+}
+
+// route plans rows by a router whose logits are random, and says how many experts
+// were chosen.
+func (p *products) route(x backend.Buffer, rows int) (plan backend.Plan, hit int, err error) {
+	if plan, err = p.b.NewPlan(rows, topExperts); err != nil {
+		return plan, 0, err
+	}
+	h, err := p.random(rows, expertHidden)
+	if err != nil {
+		return plan, 0, err
+	}
+	random := rand.New(rand.NewPCG(7, 8))
 	gate := backend.View{Name: "gate", Rows: experts, Cols: expertHidden, DType: backend.F32, Data: make([]byte, 4*experts*expertHidden)}
-	formats[0].fill(random, gate.Data)
-	g, err := p.b.LoadWeight(gate)
-	if err != nil {
-		return r, err
-	}
-	bias, err := p.b.LoadWeight(backend.View{Name: "bias", Rows: 1, Cols: experts, DType: backend.F32, Data: make([]byte, 4*experts)})
-	if err != nil {
-		return r, err
-	}
+	fillStored(random, gate.DType, gate.Data)
+	bias := backend.View{Name: "bias", Rows: 1, Cols: experts, DType: backend.F32, Data: make([]byte, 4*experts)}
 	ones := backend.View{Name: "norm", Rows: 1, Cols: expertHidden, DType: backend.BF16}
 	for range expertHidden {
 		ones.Data = append(ones.Data, 0x80, 0x3f)
 	}
-	norm, err := p.b.LoadWeight(ones)
-	if err != nil {
-		return r, err
-	}
-	h, err := p.b.NewBuffer(rows, expertHidden)
-	if err != nil {
-		return r, err
-	}
-	p.b.Write(h, values)
-	step := stepOf(rows)
-	run := func(program backend.Program) (failed error) {
-		if err := p.b.Start(program, step, p.pages); err != nil {
-			return err
+	var weights [3]backend.Weight
+	for i, v := range []backend.View{gate, bias, ones} {
+		if weights[i], err = p.b.LoadWeight(v); err != nil {
+			return plan, 0, err
 		}
-		_, err := p.b.Wait()
-		return err
 	}
-	route := &backend.Route{H: h, X: x, Norm: norm, Gate: g, Bias: bias, K: topExperts, Renorm: true, Scale: 1, Eps: 1e-5, Dst: plan}
-	if err := run(backend.Program{route}); err != nil {
-		return r, err
+	route := &backend.Route{
+		H: h, X: x, Norm: weights[2], Gate: weights[0], Bias: weights[1],
+		K: topExperts, Renorm: true, Scale: 1, Eps: 1e-5, Dst: plan,
+	}
+	if err := p.execute(backend.Program{route}, stepOf(rows), p.pages); err != nil {
+		return plan, 0, err
 	}
 	ids, _ := p.b.ReadPlan(plan, rows)
-	hit := map[int32]bool{}
+	chosen := map[int32]bool{}
 	for _, row := range ids {
 		for _, id := range row {
-			hit[id] = true
+			chosen[id] = true
 		}
 	}
-	var failed error
-	program := backend.Program{op}
-	best, median, reps := repeat(1, func(int) {
-		if err := run(program); err != nil {
-			failed = err
-		}
-	})
-	r = result{Name: name, Threads: *threads, Reps: reps, Best: best, Median: median}
-	r.Bytes = float64(len(hit)) * 3 * float64(size)
-	r.Flops = 2 * float64(rows*topExperts) * 3 * expertInner * expertHidden
-	r.GFlops, r.GBytes = r.Flops/r.Median/1e9, r.Bytes/r.Median/1e9
-	return r, failed
-}
-
-// unitScales are block scales that keep random FP8 codes near one.
-func unitScales(n, k int) backend.Scales {
-	values := make([]float32, n/backend.ScaleBlock*(k/backend.ScaleBlock))
-	for i := range values {
-		values[i] = 1e-4
-	}
-	return backend.ScalesOf(n/backend.ScaleBlock, k/backend.ScaleBlock, values...)
+	return plan, len(chosen), nil
 }
