@@ -20,9 +20,6 @@ const (
 	Int8Bytes = PanelRows*Group + 2*PanelRows
 )
 
-// quantLines is how many activation lines the matrix-matrix kernels take.
-const quantLines = 4
-
 // Quantized are activation lines as int8 codes in groups of Group, each with its
 // scale. An element is its code times its group's scale.
 type Quantized struct {
@@ -33,6 +30,8 @@ type Quantized struct {
 	// offsets undo the 8 that is added to int4 codes: -4 times the sum of the
 	// group's codes, in both halves of a word.
 	offsets []uint32
+
+	wide []int16 // codes as int8 kernels for several lines want them, if any do
 }
 
 // Resize makes room for lines of k elements. Content is lost.
@@ -41,23 +40,21 @@ func (q *Quantized) Resize(lines, k int) {
 	n := lines * q.Groups
 	if cap(q.Scales) < n {
 		q.Codes, q.Scales, q.offsets = make([]int8, n*Group), make([]float32, n), make([]uint32, n)
+		if widens {
+			q.wide = make([]int16, n*Group)
+		}
 	}
 	q.Codes, q.Scales, q.offsets = q.Codes[:n*Group], q.Scales[:n], q.offsets[:n]
+	if widens {
+		q.wide = q.wide[:n*Group]
+	}
 }
 
 // Set quantises a line: scale = largest magnitude / 127, code = x / scale to the
 // nearest even. Missing elements are zeros, and so are groups of nothing but tiny
 // ones. A group that holds a NaN or an infinity has the scale NaN, which reaches
 // every product.
-func (q *Quantized) Set(line int, x []float32) {
-	at := line * q.Groups
-	whole := len(x) / Group
-	quantize(whole, x, q.Codes[at*Group:][:q.Groups*Group], q.Scales[at:][:q.Groups], q.offsets[at:][:q.Groups])
-	if whole < q.Groups {
-		at += whole
-		q.Scales[at], q.offsets[at] = quantizeGroup(q.Codes[at*Group:][:Group], x[whole*Group:])
-	}
-}
+func (q *Quantized) Set(line int, x []float32) { q.SetPart(line, 0, x) }
 
 // tiny is the largest magnitude of a group that counts as zeros: 127 / tiny must
 // be finite.

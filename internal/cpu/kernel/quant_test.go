@@ -88,6 +88,9 @@ func TestMulQuantized(t *testing.T) {
 						w := readable(t, f.panel(r, k/Group, extremes))
 						q := quantLinesOf(r, lines+1, k, extremes)
 						q.Codes, q.Scales, q.offsets = readable(t, q.Codes), readable(t, q.Scales), readable(t, q.offsets)
+						if widens {
+							q.wide = readable(t, q.wide)
+						}
 						stride := PanelRows + lines%3
 						y, intact := banded(t, (lines-1)*stride+PanelRows, 1, float32(poisonFloat))
 						f.mul(y, stride, w, q, 1, lines)
@@ -124,6 +127,46 @@ func TestMulQuantized(t *testing.T) {
 						}
 					})
 				}
+			}
+		}
+	}
+}
+
+// A line that is set in parts, or copied, multiplies like one that was set at once.
+func TestQuantizedByParts(t *testing.T) {
+	const k, lines = 200, 8
+	for _, f := range quantFormats {
+		r := rand.New(rand.NewPCG(6, 3))
+		whole, parts, copies := new(Quantized), new(Quantized), new(Quantized)
+		for _, q := range []*Quantized{whole, parts, copies} {
+			q.Resize(lines, 4*k) // what was there must not matter
+			for i := range lines {
+				q.Set(i, random(r, make([]float32, 4*k)))
+			}
+			q.Resize(lines, k)
+		}
+		for i := range lines {
+			x := random(r, make([]float32, k))
+			whole.Set(i, x)
+			parts.SetPart(i, 2, x[2*Group:])
+			parts.SetPart(i, 0, x[:2*Group])
+		}
+		for i := range lines {
+			copies.CopyLine(lines-1-i, parts, i)
+		}
+		w := f.panel(r, whole.Groups, false)
+		product := func(q *Quantized) []float32 {
+			y := make([]float32, lines*PanelRows)
+			f.mul(y, PanelRows, w, q, 0, lines)
+			return y
+		}
+		want, inParts, copied := product(whole), product(parts), product(copies)
+		for i, v := range want {
+			if inParts[i] != v {
+				t.Errorf("%s: product %d is %g by parts, %g at once", f.name, i, inParts[i], v)
+			}
+			if back := copied[(lines-1-i/PanelRows)*PanelRows+i%PanelRows]; back != v {
+				t.Errorf("%s: product %d is %g of a copy, %g of the line", f.name, i, back, v)
 			}
 		}
 	}
