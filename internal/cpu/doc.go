@@ -9,23 +9,35 @@
 // one order, written down in reduction.go, and every kernel follows it. Work is
 // divided by output element, never along a sum.
 //
+// # Weights
+//
+// A weight is read as it is stored, or was packed into a blob: int8 or int4 in
+// groups of 32 along k, laid out for the kernels. format.go has the table of what
+// becomes what, packed.go the layout. A blob is opaque to everybody else; a cache on
+// disk may keep it under [FormatVersion].
+//
+// Products with packed weights round their activations to 8 bits in the same groups.
+// A row is rounded once, where it is made or before the first product that reads it,
+// and by itself, so that row invariance holds as it does for f32.
+//
 // # How work is divided
 //
 // A [Backend] owns a pool of workers. One operation is one or a few phases;
 // within a phase, workers claim tasks until none is left and look at the step's
 // abort word before each. Matrix products are tasks of some output columns: a few
 // rows multiply the weights as they are stored, many rows share weights that are
-// decoded block by block, so no weight is ever expanded whole. The inner loops are
-// the kernels of internal/cpu/kernel.
+// decoded block by block, so no weight is ever expanded whole; panels serve any
+// number of rows as they lie. The inner loops are the kernels of internal/cpu/kernel.
 //
 // A step allocates nothing once one of its size has run.
 //
 // # Caveats
 //
-// Weights are read from the bytes of the View they were loaded from, so the
-// checkpoint must stay open as long as the backend. Where such a read faults, as
-// it does when a file was truncated under its mapping, the load or step ends with
-// a *backend.FaultError instead of ending the process.
+// Stored weights are read from the bytes of the View they were loaded from, packed
+// ones from their blob: the checkpoint or the blobs' memory must stay as long as the
+// backend. Where such a read faults, as it does when a file was truncated under its
+// mapping, the load or step ends with a *backend.FaultError instead of ending the
+// process.
 //
 // A slice of KV memory is a slice of mapped memory: pages must not be closed while
 // a step runs.

@@ -16,7 +16,7 @@ var plantedFaults = []struct {
 	name     string
 	file     string
 	old, new string
-	test     string // below TestBackend/one_thread
+	test     string // below TestBackend/one_thread, or all of its name
 }{
 	{"half-split rope in the indexer", "index.go",
 		"rope.interleaved(r, query[h*d:(h+1)*d])", "rope.halfSplit(r, query[h*d:(h+1)*d])",
@@ -129,6 +129,36 @@ var plantedFaults = []struct {
 	{"greedy takes the highest id", "sample.go",
 		"x > l[best])", "x >= l[best])",
 		"Sample/Draw/GreedyLowestID"},
+	{"scales of the row beside", "kernel/pack.go",
+		"block[PanelRows*Group+2*r:], half", "block[PanelRows*Group+2*(r^1):], half",
+		"TestPack"},
+	{"an infinity packed as zero", "kernel/pack.go",
+		"const halfNaN = 0x7e00", "const halfNaN = 0",
+		"TestPackNotFinite"},
+	{"rows of a panel changed over", "packed.go",
+		"rows[r] = block[r*m.cols:][:m.cols]", "rows[r] = block[(n-1-r)*m.cols:][:m.cols]",
+		"TestPack"},
+	{"kv_b not transposed", "packed.go",
+		"p.from.decode(part[:len(dst)], n+i, k0)", "p.from.decode(part[:len(dst)], n+i, 0)",
+		"TestPackKVB"},
+	{"the head at four bits", "format.go",
+		"{\"lm_head\", Int8, Int8},", "{\"lm_head\", Int8, Int4},",
+		"TestFormatOf"},
+	{"the tail of a row left out", "quantise.go",
+		"p.codes.Set(i, p.row(p.rows[i], p.width))", "p.codes.Set(i, p.row(p.rows[i], p.width)[:p.width&^31])",
+		"TestPackedBackend/int8/one_thread/Linear/Storage/F32"},
+	{"activations of the line before", "panels.go",
+		"kernel.MulInt4(y, stride, w, l.codes, l.first+c, n)", "kernel.MulInt4(y, stride, w, l.codes, max(l.first+c-1, 0), n)",
+		"TestPackedBackend/int4/one_thread/Experts/Formula"},
+	{"hidden groups a group too far down", "mlp.go",
+		"n0/kernel.Group, gate.line(i))", "max(n0/kernel.Group-1, 0), gate.line(i))",
+		"TestPackedBackend/int8/one_thread/SharedExpert/Storage/F32"},
+	{"the first expert's rows for all", "mlp.go",
+		"in.codes, in.first, several = &b.codes.slots, blocks[i].first, true", "in.codes, in.first, several = &b.codes.slots, 0, true",
+		"TestPackedBackend/int8/one_thread/Experts/Formula"},
+	{"another head's rounded query", "mla.go",
+		"p.queries.Set(h*len(p.rows)+i, q[h*head:][:op.Nope])", "p.queries.Set(h*len(p.rows)+i, q[h/2*head:][:op.Nope])",
+		"TestPackedBackend/int4/one_thread/MLAAttend/Dense/odd/Formula"},
 	{"mask before bias", "logits.go",
 		"if c.ID >= 0 && int(c.ID) < len(l) {\n\t\t\tl[c.ID] += c.Bias", "if c.ID >= 0 && int(c.ID) < len(l) {\n\t\t\tdefer func() { l[c.ID] = c.Bias }()",
 		"AdjustLogits/MaskAfterBias"},
@@ -146,7 +176,7 @@ func TestPlantedFaults(t *testing.T) {
 	}
 	var names []string
 	for _, f := range plantedFaults {
-		names = append(names, f.test)
+		names = append(names, full(f.test))
 	}
 	// Without a fault, every named test exists and passes.
 	for _, tags := range []string{"", "purego"} {
@@ -155,7 +185,7 @@ func TestPlantedFaults(t *testing.T) {
 			t.Fatalf("the tests do not pass without faults: %v\n%s", err, out)
 		}
 		for _, name := range names {
-			if !strings.Contains(out, "--- PASS: "+full(name)+" (") {
+			if !strings.Contains(out, "--- PASS: "+name+" (") {
 				t.Errorf("test %s does not exist", name)
 			}
 		}
@@ -189,7 +219,7 @@ func TestPlantedFaults(t *testing.T) {
 			if strings.HasPrefix(f.file, "kernel/") {
 				tags = "purego"
 			}
-			out, err := run(goTool, tags, file, f.test)
+			out, err := run(goTool, tags, file, full(f.test))
 			if err == nil {
 				t.Fatalf("%s passes with the fault", f.test)
 			}
@@ -200,19 +230,24 @@ func TestPlantedFaults(t *testing.T) {
 	}
 }
 
-func full(test string) string { return "TestBackend/one_thread/" + test }
+func full(test string) string {
+	if strings.HasPrefix(test, "Test") {
+		return test
+	}
+	return "TestBackend/one_thread/" + test
+}
 
 // run runs tests, one a line, of this package.
 func run(goTool, tags, overlay, tests string) (string, error) {
 	// A pattern per level: alternatives at each, which over-selects when there
 	// are several tests and is exact for one.
-	levels := [][]string{{"TestBackend"}, {"one_thread"}}
+	var levels [][]string
 	for test := range strings.SplitSeq(tests, "\n") {
 		for i, part := range strings.Split(test, "/") {
-			if len(levels) <= i+2 {
+			if len(levels) <= i {
 				levels = append(levels, nil)
 			}
-			levels[i+2] = append(levels[i+2], part)
+			levels[i] = append(levels[i], part)
 		}
 	}
 	var pattern []string

@@ -79,25 +79,24 @@ const packedUnit = 1e-4
 // stand for and on activations rounded as the backend rounds them.
 func TestPackedBackend(t *testing.T) {
 	for _, f := range []cpu.Format{cpu.Int8, cpu.Int4} {
+		suite := func(t *testing.T, threads int) {
+			backendtest.RunRounding(t, func(testing.TB) backend.Backend { return newPacker(threads, f) }, backendtest.Rounding{
+				Oracle: func(t testing.TB) backend.Backend {
+					by := newPacker(1, f)
+					t.Cleanup(func() {
+						if err := by.Close(); err != nil {
+							t.Error(err)
+						}
+					})
+					return &rounding{oracle.New(), by}
+				},
+				Unit: packedUnit,
+			})
+		}
 		t.Run(f.String(), func(t *testing.T) {
-			for _, threads := range []int{1, 3} {
-				if testing.Short() && threads > 1 {
-					continue
-				}
-				backendtest.RunRounding(t, func(testing.TB) backend.Backend {
-					return newPacker(threads, f)
-				}, backendtest.Rounding{
-					Oracle: func(t testing.TB) backend.Backend {
-						by := newPacker(1, f)
-						t.Cleanup(func() {
-							if err := by.Close(); err != nil {
-								t.Error(err)
-							}
-						})
-						return &rounding{oracle.New(), by}
-					},
-					Unit: packedUnit,
-				})
+			t.Run("one thread", func(t *testing.T) { suite(t, 1) })
+			if !testing.Short() {
+				t.Run("three threads", func(t *testing.T) { suite(t, 3) })
 			}
 		})
 	}

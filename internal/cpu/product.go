@@ -5,9 +5,8 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
-// Products are computed by groups of weight rows against a few lines of
-// activations, along k. There is no repacking into panels: vectors run along k on
-// both sides, which reaches the multiplier's limit from rows as they are and makes
+// Products with stored weights are computed by groups of weight rows against a few
+// lines of activations, along k. They are not repacked: vectors run along k on both sides, which reaches the multiplier's limit from rows as they are and makes
 // one row and a batch the same kernel, so that row invariance needs no proof.
 const (
 	// groupRows is how many weight rows one kernel call multiplies.

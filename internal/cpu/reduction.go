@@ -14,6 +14,10 @@ const (
 	// for F32, F16, BF16 and FP8 weights: partial sum j takes the products of
 	// k = j mod lanes in ascending k, missing products count as zero, and the
 	// partial sums are added in order, ((s0+s1)+s2)+...
+	//
+	// For int8 and int4 weights a group of kernel.Group products is an exact integer;
+	// it is scaled by the activations' scale, then the weights', and groups are added
+	// in order.
 	lanes = kernel.Lanes
 
 	// keyBlock is how many keys of a row's ascending list share one maximum, sum
