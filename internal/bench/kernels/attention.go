@@ -50,7 +50,7 @@ func (p *products) attention(name string, f format, keys int) (w work, err error
 		steps = append(steps, s)
 	}
 	return work{
-		name: name, memory: keys <= 64, operands: len(programs) * len(steps),
+		name: name, memory: keys <= 64, operands: len(programs) * len(steps), chain: 1,
 		bytes: float64(keys*mlaWidth*4 + kvbBytes),
 		flops: 2 * float64(mlaHeads) * (float64(keys)*(mlaWidth+mlaLatent) + mlaNope*mlaLatent + mlaV*mlaLatent),
 		run: func(i int) error {

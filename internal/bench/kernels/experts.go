@@ -49,7 +49,7 @@ func (p *products) experts(name string, f format, rows int) (w work, err error) 
 	}
 	step, program := stepOf(rows), backend.Program{op}
 	return work{
-		name: name, memory: rows == 1, operands: 1,
+		name: name, memory: rows == 1, operands: 1, chain: 1,
 		bytes: float64(hit * 3 * size),
 		flops: 2 * float64(rows*topExperts) * 3 * expertInner * expertHidden,
 		run:   func(int) error { return p.execute(program, step, p.pages) },

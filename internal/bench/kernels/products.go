@@ -14,7 +14,10 @@ const (
 	// poolBytes of weights are multiplied in turn, far more than any cache holds.
 	poolBytes = 320 << 20
 	probeSize = 256 << 20
-	maxRows   = 512
+	// chainBytes of weights and less are multiplied in one program, as in a step of a
+	// model, where one product follows another.
+	chainBytes = 24 << 20
+	maxRows    = 512
 )
 
 // products runs the backend on memory of its own.
@@ -105,13 +108,19 @@ func (p *products) matrix(name string, f format, n, k, rows int) (w work, err er
 	if !w.memory {
 		w.operands = max(1, w.operands/rows*8)
 	}
-	var programs []backend.Program
-	for i := range w.operands {
+	w.chain = 1
+	if w.memory {
+		w.chain = max(1, min(chainBytes/size, w.operands))
+	}
+	w.operands /= w.chain
+	programs := make([]backend.Program, w.operands)
+	for i := range w.operands * w.chain {
 		weight, err := p.load(name, f, n, k, i*size)
 		if err != nil {
 			return w, err
 		}
-		programs = append(programs, backend.Program{&backend.Linear{X: x, W: weight, Dst: y}})
+		program := &programs[i/w.chain]
+		*program = append(*program, &backend.Linear{X: x, W: weight, Dst: y})
 	}
 	step := stepOf(rows)
 	if err := p.execute(programs[0], step, p.pages); err != nil {

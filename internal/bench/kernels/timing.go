@@ -13,6 +13,7 @@ type work struct {
 	memory       bool              // what binds it; otherwise arithmetic
 	operands     int               // that take turns, so that they come from memory
 	run          func(i int) error // with operand i
+	chain        int               // of products that one run is, each with the next operand
 }
 
 // result is one line of the report.
@@ -50,7 +51,7 @@ func (p *products) measure(w work) (r result, err error) {
 		start := time.Now()
 		err := w.run(next % w.operands)
 		next++
-		return time.Since(start).Seconds(), err
+		return time.Since(start).Seconds() / float64(w.chain), err
 	}
 	estimate := 0.0
 	for range min(w.operands, 8) {
@@ -58,7 +59,7 @@ func (p *products) measure(w work) (r result, err error) {
 			return r, err
 		}
 	}
-	batch := max(1, min(maxBatch, int(batchSeconds/estimate)))
+	batch := max(1, min(maxBatch, int(batchSeconds/estimate)/w.chain))
 	for start := time.Now(); len(times) < 5 || time.Since(start).Seconds() < *secs; {
 		machine = append(machine, p.machine(w.memory)...)
 		for i := range batch {
