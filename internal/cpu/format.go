@@ -33,7 +33,7 @@ func (f Format) String() string {
 // FormatVersion numbers what a blob's bytes mean and how they are made of a
 // weight. It changes with the layout of panels and with the choice of scales, so
 // that no blob outlives the code that understands it.
-const FormatVersion = 1
+const FormatVersion = 2
 
 // groupBytes is the size of a panel's group.
 func (f Format) groupBytes() int {

@@ -292,3 +292,31 @@ func roundedProduct(w, x []float32) (sum, size float64) {
 	}
 	return sum, size
 }
+
+// BenchmarkPack converts one expert's matrix from bfloat16.
+func BenchmarkPack(b *testing.B) {
+	const rows, cols = 512, 2048
+	v, _ := noise(6, rows, cols)
+	v.DType = backend.BF16
+	for i := range rows * cols {
+		v.Data[2*i], v.Data[2*i+1] = v.Data[4*i+2], v.Data[4*i+3]
+	}
+	v.Data = v.Data[:2*rows*cols]
+	for _, f := range []Format{Int8, Int4} {
+		b.Run(f.String(), func(b *testing.B) {
+			be := Open(1)
+			defer be.Close()
+			p, err := NewPacking(v, f)
+			if err != nil {
+				b.Fatal(err)
+			}
+			blob := aligned(p.Size())
+			b.SetBytes(int64(len(v.Data)))
+			for b.Loop() {
+				if err := be.Pack(b.Context(), blob, p); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -6,8 +6,9 @@ import (
 )
 
 // Products with stored weights are computed by groups of weight rows against a few
-// lines of activations, along k. They are not repacked: vectors run along k on both sides, which reaches the multiplier's limit from rows as they are and makes
-// one row and a batch the same kernel, so that row invariance needs no proof.
+// lines of activations, along k. They are not repacked: vectors run along k on both
+// sides, which reaches the multiplier's limit from rows as they are and makes one row
+// and a batch the same kernel, so that row invariance needs no proof.
 const (
 	// groupRows is how many weight rows one kernel call multiplies.
 	groupRows = kernel.Rows

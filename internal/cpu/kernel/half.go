@@ -27,17 +27,18 @@ func halfToFloat(h uint16) float32 {
 // floatToHalf converts to the nearest IEEE half, ties to even; what is too large
 // becomes infinite.
 func floatToHalf(x float32) uint16 {
-	sign := uint16(math.Float32bits(x)>>16) & 0x8000
-	v := math.Abs(float64(x))
+	b := math.Float32bits(x)
+	sign := uint16(b>>16) & 0x8000
+	b &= 1<<31 - 1
 	switch {
-	case v != v:
+	case b > 0xff<<23: // NaN
 		return sign | 0x7e00
-	case v >= 65520:
+	case b >= 0x477ff000: // 65520
 		return sign | 0x7c00
-	case v < 0x1p-14: // subnormal: steps of 2^-24
-		return sign | uint16(math.RoundToEven(v*0x1p24))
+	case b < 113<<23: // below 2^-14: a half has steps of 2^-24, as f32 has from 0.5 on
+		const from = 0x1p-1
+		return sign | uint16(math.Float32bits(math.Float32frombits(b)+from)-126<<23)
 	}
-	fraction, exp := math.Frexp(v) // v = fraction * 2^exp, fraction in [0.5, 1)
-	man := math.RoundToEven(fraction * 2048)
-	return sign + uint16(exp+13)<<10 + uint16(man) // man is 1024 to 2048: its carry is the exponent's
+	b += 1<<12 - 1 + b>>13&1
+	return sign | uint16((b-112<<23)>>13)
 }

@@ -3,30 +3,40 @@ package kernel
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 )
 
-// halfNaN is the scale of a group with an element that is not finite, or too large
-// for any scale: it reaches every product with the row.
-const halfNaN = 0x7e00
+const (
+	halfInf = 0x7c00 // the exponent of infinities and NaN
+	// halfNaN is the scale of a group with an element that is not finite, or too
+	// large for any scale: it reaches every product with the row.
+	halfNaN = 0x7e00
+)
 
 // PackInt4 appends the panel of up to PanelRows rows of equal length as int4.
-// Missing rows and elements are zeros. Codes are -8 to 7; of three scales a group
-// takes the one with the least squared error: with the element of the largest
-// magnitude at -8 steps, which has no positive counterpart, with it at -8.4, which
-// cuts it off a little and makes every other step finer, and the least-squares fit
-// to the better one's codes.
+// Missing rows and elements are zeros.
+//
+// Codes are -8 to 7. A group is coded with its element of the largest magnitude at -8
+// steps, which has no positive counterpart, and with it at -8.4, which cuts it off a
+// little and makes every other step finer. Its scale is the least-squares fit to the
+// codes that fit better, and its codes are those under that scale.
 func PackInt4(dst []byte, rows [][]float32) []byte {
+	var codes [Group]int8
 	for k := 0; k < len(rows[0]); k += Group {
 		var block [Int4Bytes]byte
 		for i := range block[:PanelRows*Group/2] {
 			block[i] = 0x88
 		}
 		for r, row := range rows {
-			var codes [Group]int8
-			half := quantizeInt4(&codes, row[k:min(k+Group, len(row))])
+			x := group(row, k)
+			half := scaleInt4(x)
 			binary.LittleEndian.PutUint16(block[PanelRows*Group/2+2*r:], half)
-			for i := range Group / 2 {
-				block[i/4*32+4*r+i%4] = byte(codes[i]+8) | byte(codes[i+Group/2]+8)<<4
+			encode(x, inverseOf(half), -8, 7, &codes)
+			for i := 0; i < Group/2; i += 4 {
+				b := block[8*i+4*r:][:4]
+				for j := range b {
+					b[j] = byte(codes[i+j]+8) | byte(codes[i+j+Group/2]+8)<<4
+				}
 			}
 		}
 		dst = append(dst, block[:]...)
@@ -37,14 +47,19 @@ func PackInt4(dst []byte, rows [][]float32) []byte {
 // PackInt8 appends a panel as int8: the largest magnitude of a group is at most 127
 // steps.
 func PackInt8(dst []byte, rows [][]float32) []byte {
+	var codes [Group]int8
 	for k := 0; k < len(rows[0]); k += Group {
 		var block [Int8Bytes]byte
 		for r, row := range rows {
-			var codes [Group]int8
-			half := quantizeInt8(&codes, row[k:min(k+Group, len(row))])
+			x := group(row, k)
+			half := scaleInt8(x)
 			binary.LittleEndian.PutUint16(block[PanelRows*Group+2*r:], half)
-			for i, c := range codes {
-				block[i/4*32+4*r+i%4] = byte(c)
+			encode(x, inverseOf(half), -127, 127, &codes)
+			for i := 0; i < Group; i += 4 {
+				b := block[8*i+4*r:][:4]
+				for j := range b {
+					b[j] = byte(codes[i+j])
+				}
 			}
 		}
 		dst = append(dst, block[:]...)
@@ -52,87 +67,58 @@ func PackInt8(dst []byte, rows [][]float32) []byte {
 	return dst
 }
 
-func quantizeInt4(codes *[Group]int8, x []float32) (half uint16) {
+// group returns elements [k, k+Group) of a row, filled up with zeros.
+func group(row []float32, k int) *[Group]float32 {
+	if k+Group <= len(row) {
+		return (*[Group]float32)(row[k:])
+	}
+	x := new([Group]float32)
+	copy(x[:], row[k:])
+	return x
+}
+
+// scaleInt4 returns the scale of a group.
+func scaleInt4(x *[Group]float32) (half uint16) {
 	top := extreme(x)
-	if top-top != 0 {
+	if half = floatToHalf(top / -8); half&halfInf == halfInf { // infinite or NaN
 		return halfNaN
 	}
-	best, bestHalf := int4Fit{err: float32(math.Inf(1))}, uint16(halfNaN)
-	try := func(scale float32) {
-		h := floatToHalf(scale)
-		if fit := encodeInt4(x, h); fit.err < best.err {
-			best, bestHalf = fit, h
+	var codes [Group]int8
+	var scale, best float32
+	for _, half := range [...]uint16{half, floatToHalf(top / -8.4)} {
+		products, squares := encode(x, inverseOf(half), -8, 7, &codes)
+		// The squared error under the best scale is that of nothing, less this.
+		if gain := products * products / squares; gain > best {
+			scale, best = products/squares, gain
 		}
 	}
-	try(top / -8)
-	try(top / -8.4)
-	if best.squares > 0 {
-		try(best.products / best.squares)
-	}
-	*codes = best.codes
-	return bestHalf
+	return floatToHalf(scale)
 }
 
-// int4Fit are the codes of a group under one scale.
-type int4Fit struct {
-	codes             [Group]int8
-	err               float32 // sum of (element - code * scale)^2
-	products, squares float32 // sums of element * code and code^2
-}
-
-func encodeInt4(x []float32, half uint16) (f int4Fit) {
-	scale, inverse := halfToFloat(half), inverseOf(half)
-	for i, v := range x {
-		code := toNearest(v * inverse)
-		if code > 7 {
-			code = 7
-		} else if code < -8 {
-			code = -8
-		}
-		off := v - float32(code*scale)
-		f.codes[i] = int8(code)
-		f.err += float32(off * off)
-		f.products += float32(v * code)
-		f.squares += float32(code * code)
-	}
-	return f
-}
-
-func quantizeInt8(codes *[Group]int8, x []float32) (half uint16) {
+// scaleInt8 returns the scale of a group.
+func scaleInt8(x *[Group]float32) (half uint16) {
 	top := extreme(x)
-	if top-top != 0 {
-		return halfNaN
-	}
 	if top < 0 {
 		top = -top
 	}
 	half = floatToHalf(top / 127)
+	if half&halfInf == halfInf {
+		return halfNaN
+	}
 	if float32(halfToFloat(half)*127) < top { // rounded down
 		half++
-	}
-	inverse := inverseOf(half)
-	for i, v := range x {
-		codes[i] = int8(toNearest(v * inverse))
 	}
 	return half
 }
 
-// extreme returns the element of the largest magnitude, or one that is not finite.
-func extreme(x []float32) (m float32) {
-	var most float32
+// extreme returns the element of the largest magnitude; it is not finite if one of
+// them is not.
+func extreme(x *[Group]float32) float32 {
+	var most uint32 // magnitude above, sign below
 	for _, v := range x {
-		a := v
-		if a < 0 {
-			a = -a
-		}
-		if a > most {
-			m, most = v, a
-		}
-		if v-v != 0 {
-			return v
-		}
+		most = max(most, bits.RotateLeft32(math.Float32bits(v), 1))
 	}
-	return m
+	return math.Float32frombits(bits.RotateLeft32(most, -1))
 }
 
 // inverseOf returns what divides by a stored scale; a group whose scale vanishes
@@ -144,9 +130,19 @@ func inverseOf(half uint16) float32 {
 	return 0
 }
 
-// toNearest rounds to the nearest integer, ties to even, while that is small: the
-// addition leaves no room for a fraction.
-func toNearest(x float32) float32 {
-	const magic = 3 << 22
-	return float32(float32(x)+magic) - magic
+// encodeGroup is the plain Go twin of encode.
+func encodeGroup(x *[Group]float32, inverse, lowest, highest float32, codes *[Group]int8) (products, squares float32) {
+	const magic = 3 << 22 // adding it leaves no room for a fraction
+	for i, v := range x {
+		c := float32(float32(v*inverse)+magic) - magic
+		if c > highest {
+			c = highest
+		} else if !(c >= lowest) {
+			c = lowest
+		}
+		codes[i] = int8(c)
+		products += float32(v * c)
+		squares += float32(c * c)
+	}
+	return products, squares
 }

@@ -1,0 +1,16 @@
+//go:build !purego
+
+package kernel
+
+// encode writes the codes of a group, elements * inverse to the nearest and no
+// further than lowest and highest, and returns the sums of element * code and of
+// code^2.
+func encode(x *[Group]float32, inverse, lowest, highest float32, codes *[Group]int8) (products, squares float32) {
+	if !fast {
+		return encodeGroup(x, inverse, lowest, highest, codes)
+	}
+	return encodeAVX(&x[0], inverse, lowest, highest, &codes[0])
+}
+
+//go:noescape
+func encodeAVX(x *float32, inverse, lowest, highest float32, codes *int8) (products, squares float32)
