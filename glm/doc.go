@@ -55,7 +55,26 @@
 // same seed gives the same answer in a full pool as alone, and with a warm prefix
 // as cold.
 //
+// # Weights
+//
+// Weights are computed with as they are stored, or as int8 or int4, which take a
+// half and a quarter of bfloat16's memory and, since a token is as fast as its
+// weights are read, of its time. [Config.Weights] says which, and what stays at
+// more bits is settled by what it decides. Conversion reads all of a checkpoint;
+// [Config.WeightsCache] names a directory where its result is kept:
+//
+//	m, err := glm.Open(ctx, "GLM-4.7-Flash", glm.Config{Weights: glm.Int4, WeightsCache: "weights"})
+//
+// Converted weights are held in memory, in large pages. If there is too little they
+// are mapped from the cache, which is then as fast as the disk, and without a cache
+// the load fails.
+//
 // # Caveats
+//
+// Caches: a cache is found by the checkpoint's fingerprint, which samples every
+// tensor. Delete it after editing single values of a checkpoint in place. What a
+// cache holds is checked against damage, not against somebody who may write into
+// its directory.
 //
 // Ownership: the caller closes what it opens; closing a Model closes its pools,
 // closing a pool its sessions, and each waits for the running step. Slices in

@@ -28,7 +28,14 @@ import (
 type Config struct {
 	Device  Device
 	Weights Weights
-	Threads int // 0: GOMAXPROCS
+	// WeightsCache is a directory for weights in another format than they are
+	// stored in, one file for each checkpoint and format. The first Open converts
+	// and writes it; later ones read it, at the speed of the disk, and leave the
+	// checkpoint's own alone. The directory is made if it is absent, and its files
+	// are for the owner only. A file that is broken or cannot be written is logged,
+	// and weights are converted. Empty: every Open converts.
+	WeightsCache string
+	Threads      int // 0: GOMAXPROCS
 	// FastPrefill trades row invariance for speed in long prompts. No backend
 	// has it yet.
 	FastPrefill bool
@@ -59,12 +66,13 @@ type Weights uint8
 
 const (
 	AsStored Weights = iota
-	Int8             // ErrUnsupportedModel until there are kernels for it
-	Int4             // ErrUnsupportedModel until there are kernels for it
+	Int8
+	Int4
 )
 
-// Progress is how far loading is.
-type Progress struct{ Done, Total int64 } // bytes of weights
+// Progress is how far loading is, in bytes of weights: as they are stored or, if
+// they are converted, of what they become.
+type Progress struct{ Done, Total int64 }
 
 // Model is an opened checkpoint. Its methods are safe for concurrent use.
 type Model struct {
@@ -144,8 +152,8 @@ func (c *Config) check() error {
 	case c.Device == CUDA:
 		_, err := cuda.Open()
 		return &DeviceError{Op: "open", Name: "CUDA", Err: err}
-	case c.Weights != AsStored:
-		return &UnsupportedError{Field: "Config.Weights", Value: strconv.Itoa(int(c.Weights)), Supported: "AsStored"}
+	case c.Weights > Int4:
+		return &UnsupportedError{Field: "Config.Weights", Value: strconv.Itoa(int(c.Weights)), Supported: "AsStored, Int8, Int4"}
 	case c.FastPrefill:
 		return &UnsupportedError{Field: "Config.FastPrefill", Value: "true", Supported: "false"}
 	case c.Threads < 0 || c.Threads > maxThreads:
@@ -167,9 +175,33 @@ func (m *Model) load(ctx context.Context, fsys fs.FS, c Config) error {
 		return &UnsupportedError{Field: "generation_config.json: " + e.Field, Value: e.Reason, Supported: "what a Request may ask for"}
 	}
 	m.device = cpu.Open(c.Threads)
+	weights, err := m.ck.Fingerprint()
+	if err != nil {
+		return err
+	}
+	o := decoder.Options{Rows: stepRows, Outs: stepOuts, Valid: m.valid}
+	if c.Weights == AsStored {
+		err = m.loadStored(ctx, c, o)
+	} else {
+		err = m.convert(ctx, c, weights, o)
+	}
+	if err != nil {
+		return err
+	}
+	cfg := &m.ck.Config
+	m.identity = identity{
+		weights:   weights,
+		tokenizer: fingerprint(m.tokens),
+		rope:      fmt.Sprintf("theta %v, %d dims, interleaved %v", cfg.Rope.Theta, cfg.Rope.Dims, cfg.Rope.Interleaved),
+		eps:       fmt.Sprintf("%v, latent %v", cfg.RMSEps, cfg.LatentEps),
+	}
+	return nil
+}
+
+// loadStored loads weights that are computed with where they are stored.
+func (m *Model) loadStored(ctx context.Context, c Config, o decoder.Options) (err error) {
 	total := m.ck.Bytes()
 	var done int64
-	o := decoder.Options{Rows: stepRows, Outs: stepOuts, Valid: m.valid}
 	o.OnWeight = func(bytes int) error {
 		done += int64(bytes)
 		if c.OnProgress != nil {
@@ -180,25 +212,10 @@ func (m *Model) load(ctx context.Context, fsys fs.FS, c Config) error {
 		}
 		return nil
 	}
-	var err error
-	if m.graph, err = decoder.Load(m.device, m.ck, o); err != nil {
-		return err
-	}
-	if c.OnProgress != nil {
+	if m.graph, err = decoder.Load(m.device, m.ck, o); err == nil && c.OnProgress != nil {
 		c.OnProgress(Progress{Done: total, Total: total})
 	}
-	cfg := &m.ck.Config
-	weights, err := m.ck.Fingerprint()
-	if err != nil {
-		return err
-	}
-	m.identity = identity{
-		weights:   weights,
-		tokenizer: fingerprint(m.tokens),
-		rope:      fmt.Sprintf("theta %v, %d dims, interleaved %v", cfg.Rope.Theta, cfg.Rope.Dims, cfg.Rope.Interleaved),
-		eps:       fmt.Sprintf("%v, latent %v", cfg.RMSEps, cfg.LatentEps),
-	}
-	return nil
+	return err
 }
 
 // fingerprint digests which bytes each id stands for; "" without a tokenizer.

@@ -25,7 +25,17 @@ func (c *Checkpoint) Fingerprint() (string, error) {
 		return "", fmt.Errorf("checkpoint: fingerprint: %w", os.ErrClosed)
 	}
 	h := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(c.table.byName)) {
+	names := slices.Sorted(maps.Keys(c.table.byName))
+	// Ask for all samples before the first is read. Otherwise the disk would fetch
+	// one at a time, and with each as much of what lies behind it as it does for
+	// those who read in order: together most of the checkpoint.
+	for _, name := range names {
+		x := c.table.byName[name]
+		for _, s := range samples(int(x.end - x.begin)) {
+			c.regions[x.shard].Want(int(x.begin)+s[0], int(x.begin)+s[1])
+		}
+	}
+	for _, name := range names {
 		x := c.table.byName[name]
 		fmt.Fprintf(h, "%q %s %v\n", name, x.dtype, x.shape)
 		if err := offheap.Guard(func() { writeSample(h, c.data(x)) }); err != nil {
@@ -36,14 +46,18 @@ func (c *Checkpoint) Fingerprint() (string, error) {
 }
 
 func writeSample(h hash.Hash, data []byte) {
-	if len(data) <= 3*sample {
-		h.Write(data)
-		return
+	for _, s := range samples(len(data)) {
+		h.Write(data[s[0]:s[1]])
 	}
-	mid := len(data) / 2
-	h.Write(data[:sample])
-	h.Write(data[mid : mid+sample])
-	h.Write(data[len(data)-sample:])
+}
+
+// samples returns which parts of n bytes are hashed.
+func samples(n int) [3][2]int {
+	if n <= 3*sample {
+		return [3][2]int{{0, n}}
+	}
+	mid := n / 2
+	return [3][2]int{{0, sample}, {mid, mid + sample}, {n - sample, n}}
 }
 
 // Bytes returns the size of all tensors together.

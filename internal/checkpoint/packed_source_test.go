@@ -21,7 +21,8 @@ func TestOutline(t *testing.T) {
 		}
 		data, scale := bytes.Clone(whole.Data), bytes.Clone(whole.Scale.Data)
 		c.Want(name)
-		c.Forget(name)
+		c.Forget(name, 0, len(data))
+		c.Forget(name, -1, len(data)+1)
 		if !bytes.Equal(whole.Data, data) || !bytes.Equal(whole.Scale.Data, scale) {
 			t.Fatalf("%s: other bytes after Forget", name)
 		}
@@ -33,6 +34,7 @@ func TestOutline(t *testing.T) {
 	_, err = c.Outline("nothing")
 	typed(t, err)
 	c.Want("nothing")
+	c.Forget("nothing", 0, 1)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -40,5 +42,5 @@ func TestOutline(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 	c.Want("lm_head.weight")
-	c.Forget("lm_head.weight")
+	c.Forget("lm_head.weight", 0, 1)
 }
