@@ -8,8 +8,13 @@ import (
 	"github.com/cofferdam-ml/cofferdam/internal/offheap"
 )
 
-// chunkBytes is how much memory is taken from the system at a time.
-const chunkBytes = 64 << 20
+const (
+	// chunkBytes is how much memory is taken from the system at a time.
+	chunkBytes = 64 << 20
+	// reserve is left to others: a model too large for the machine is an error and not
+	// the end of some process.
+	reserve = 1 << 30
+)
 
 // arena gives out memory that lives until close.
 type arena struct {
@@ -23,7 +28,11 @@ type arena struct {
 func (a *arena) alloc(n int) ([]byte, error) {
 	round := (n + 63) &^ 63
 	if round > len(a.free) {
-		r, err := offheap.AllocHuge(max(round, chunkBytes))
+		need := max(round, chunkBytes)
+		if have := offheap.Available(); have >= 0 && have < int64(need)+reserve {
+			return nil, &offheap.MemoryError{Need: int64(need) + reserve, Have: have}
+		}
+		r, err := offheap.AllocHuge(need)
 		if err != nil {
 			return nil, err
 		}
