@@ -85,6 +85,9 @@ type IndexSelect struct {
 //
 //	score_t = (a_h . c_t + q_rope . k_t) * Scale
 //	o_h     = W_uv[h] (sum over t of softmax(score)_t c_t)
+//
+// With Expand, rows that share their keys may do so as K_t = W_uk[h] c_t and
+// V_t = W_uv[h] c_t instead, which is the same but for rounding.
 type MLAAttend struct {
 	Q                    Buffer
 	Sel                  Selection // zero: dense
@@ -93,6 +96,7 @@ type MLAAttend struct {
 	Heads, Nope, Rope, V int
 	Latent               int
 	Scale                float32
+	Expand               bool
 	Dst                  Buffer // [R, Heads*V]
 }
 

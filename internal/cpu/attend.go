@@ -25,16 +25,17 @@ func (p *parts) reset(heads, width int) {
 
 func (p *parts) head(i int) []float32 { return p.out[i*p.width : (i+1)*p.width] }
 
-// add combines a later block into p.
-func (p *parts) add(o *parts) {
-	for i := range p.max {
-		m := p.max[i]
-		if o.max[i] > m {
-			m = o.max[i]
+// add combines a later block of the heads from [first] on into p.
+func (p *parts) add(first int, o *parts) {
+	for i, largest := range o.max {
+		at := first + i
+		m := p.max[at]
+		if largest > m {
+			m = largest
 		}
-		a, c := exp(p.max[i]-m), exp(o.max[i]-m)
-		p.max[i], p.sum[i] = m, float32(p.sum[i]*a)+float32(o.sum[i]*c)
-		kernel.Blend(p.head(i), a, o.head(i), c)
+		a, c := exp(p.max[at]-m), exp(largest-m)
+		p.max[at], p.sum[at] = m, float32(p.sum[at]*a)+float32(o.sum[i]*c)
+		kernel.Blend(p.head(at), a, o.head(i), c)
 	}
 }
 
@@ -99,7 +100,7 @@ func (b *Backend) attend(k *worker, r int32, list keyList, h heads) {
 			j += run
 		}
 		if at > 0 {
-			total.add(block)
+			total.add(0, block)
 		}
 	}
 	for i := range n {

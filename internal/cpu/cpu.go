@@ -29,6 +29,7 @@ type Backend struct {
 	scoreBudget int     // scoreBudget; tests lower it
 	rowOf       []int32 // row of each grouped slot
 	blocks      []ffn   // experts with rows
+	absorbed    []int32 // rows that attend absorbed where others do not
 	phases      phases
 	codes       codes
 	names       map[reflect.Type]string

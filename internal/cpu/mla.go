@@ -54,7 +54,11 @@ const absorbRows = 32
 
 func (b *Backend) runMLAAttend(op *backend.MLAAttend) {
 	width := op.Latent + op.Rope
-	for rows := b.active; len(rows) > 0 && !b.pool.stopped(); {
+	rows := b.active
+	if op.Expand {
+		rows = b.runExpanded(op)
+	}
+	for len(rows) > 0 && !b.pool.stopped() {
 		n := min(absorbRows, len(rows))
 		absorbed, ok := b.temp(&b.tmp.absorbed, n*op.Heads*width)
 		if !ok {

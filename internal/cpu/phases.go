@@ -11,6 +11,7 @@ type phases struct {
 	linear     linearPhase
 	mlaWrite   mlaWritePhase
 	absorb     absorbPhase
+	expand     expandPhase
 	latent     latentPhase
 	unabsorb   unabsorbPhase
 	gqaWrite   gqaWritePhase

@@ -15,6 +15,7 @@ type worker struct {
 	scores   []float32 // of one block of keys, by head
 	block    parts     // attention over it
 	total    parts     // and over all blocks so far
+	expanded expanded  // a head's matrices, keys and values
 	four     [groupRows]float32
 	rank     []uint64 // candidates of a top-k
 	counting []int32  // 0, 1, 2, ...

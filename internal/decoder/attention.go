@@ -42,7 +42,7 @@ func (g *builder) mla(i int) {
 		&backend.MLAAttend{
 			Q: g.proj.q, Sel: g.sel, KVB: g.kvb(i), Plane: latent,
 			Heads: c.Heads, Nope: c.QKNope, Rope: c.QKRope, V: c.VDim, Latent: c.KVLoraRank,
-			Scale: perRoot(c.QKNope + c.QKRope), Dst: g.out,
+			Scale: perRoot(c.QKNope + c.QKRope), Expand: g.o.Expand, Dst: g.out,
 		},
 		&backend.Linear{X: g.out, W: g.layer(i, "self_attn.o_proj.weight"), Dst: g.h, Add: true},
 	)

@@ -40,6 +40,10 @@ type Options struct {
 	// step; otherwise layers share them.
 	Trace bool
 
+	// Expand lets rows that share their keys expand them, which makes long prompts
+	// faster and holds the laws of row invariance only up to rounding.
+	Expand bool
+
 	// OnWeight, when set, is called after each weight with its stored bytes; an
 	// error ends Load with it.
 	OnWeight func(bytes int) error

@@ -125,7 +125,10 @@ func (s suite) mlaAttend(t *testing.T) {
 	t.Run("EmptySelectionFailsRow", func(t *testing.T) {
 		s.failsAlone(t, mlaAttendScene(oddLatent, except(key{2, 8}, sparse, nil), 32, 2, 1, asF32, backend.KVF32), key{2, 8}, backend.NonFinite)
 	})
-	t.Run("UnwrittenKeyFailsRow", func(t *testing.T) { s.unwrittenKey(t, true) })
+	t.Run("UnwrittenKeyFailsRow", func(t *testing.T) {
+		d := oddLatent
+		s.unwrittenKey(t, mlaAttendScene(d, nil, 0, 2, d.scale(), asF32, backend.KVF32), d.heads*d.v)
+	})
 }
 
 // mlaByHand has two heads, one latent element and two rope elements. The keys
@@ -233,31 +236,16 @@ func (s suite) failsAlone(t *testing.T, sc scene, bad key, want backend.Health) 
 	return have
 }
 
-// unwrittenKey leaves poison at one visible position. Every row that sees it
-// must end as non-finite, and no other row.
-func (s suite) unwrittenKey(t *testing.T, mla bool) {
-	hole := key{2, 11}
-	holed := func(width int, label string) func(key) []float32 {
-		usual := rows(label, width, 1)
-		return func(k key) []float32 {
-			if k == hole {
-				return fill(width, poison)
-			}
-			return usual(k)
+// unwrittenKey leaves poison at one visible position of the scene's second plane.
+// Every row that sees it must end as non-finite, and no other row. width is that of
+// the output.
+func (s suite) unwrittenKey(t *testing.T, sc scene, width int) {
+	hole, usual := key{2, 11}, sc.planes[1].fill
+	sc.planes[1].fill = func(k key) []float32 {
+		if k == hole {
+			return fill(sc.planes[1].width, poison)
 		}
-	}
-	var sc scene
-	width := 0
-	if mla {
-		d := oddLatent
-		sc = mlaAttendScene(d, nil, 0, 2, d.scale(), asF32, backend.KVF32)
-		sc.planes[1].fill = holed(d.c+d.rope, "latent")
-		width = d.heads * d.v
-	} else {
-		d := oddGQA
-		sc = gqaAttendScene(d, 2, d.scale(), backend.KVF32)
-		sc.planes[1].fill = holed(d.kvHeads*d.dim, "v")
-		width = d.heads * d.dim
+		return usual(k)
 	}
 	build := sc.build
 	sc.build = func(r *rig) backend.Program {
@@ -322,7 +310,10 @@ func (s suite) gqaAttend(t *testing.T) {
 	})
 	t.Run("HeadGroups", s.gqaHeadGroups)
 	t.Run("ByHand", s.gqaByHand)
-	t.Run("UnwrittenKeyFailsRow", func(t *testing.T) { s.unwrittenKey(t, false) })
+	t.Run("UnwrittenKeyFailsRow", func(t *testing.T) {
+		d := oddGQA
+		s.unwrittenKey(t, gqaAttendScene(d, 2, d.scale(), backend.KVF32), d.heads*d.dim)
+	})
 }
 
 // gqaByHand: keys (2, 0) and (0, 0) and a query (ln3, 9) at scale 1/2 give scores

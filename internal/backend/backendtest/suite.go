@@ -38,6 +38,7 @@ func RunRounding(t *testing.T, open func(testing.TB) backend.Backend, by Roundin
 		{"IndexProject", suite.indexProject},
 		{"IndexSelect", suite.indexSelect},
 		{"MLAAttend", suite.mlaAttend},
+		{"MLAExpand", suite.mlaExpand},
 		{"GQAProject", suite.gqaProject},
 		{"GQAAttend", suite.gqaAttend},
 		{"Linear", suite.linear},
