@@ -6,7 +6,8 @@
 // at most 12 turns of at most 900 tokens, four tools that know nothing of repairs.
 // A task passes if go test passes in the end, with the task's own test files.
 //
-// With -random the same model has weights that were never trained, with -withhold
+// With -weights the model computes in another format than it is stored in. With
+// -random the same model has weights that were never trained, with -withhold
 // every result of a tool is an empty text: what passes then, the harness has done.
 package main
 
@@ -32,6 +33,7 @@ type options struct {
 	dir      string
 	files    []string
 	latent   float64
+	weights  string
 	random   bool
 	seed     uint64
 	withhold bool
@@ -42,12 +44,13 @@ func main() {
 	var o options
 	flag.StringVar(&o.dir, "model", "", "checkpoint directory; empty: the embedded model")
 	flag.Float64Var(&o.latent, "latent-eps", tiny.LatentEps, "epsilon of the latent norms; the default is the reference class's")
+	flag.StringVar(&o.weights, "weights", "stored", "format to compute with: stored, int8 or int4")
 	flag.BoolVar(&o.random, "random", false, "give the model random weights")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the random weights")
 	flag.BoolVar(&o.withhold, "withhold", false, "make every result of a tool an empty text")
 	flag.IntVar(&o.count, "count", 0, "take only the first tasks of each file; 0: all")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: eval [-model DIR] [-random] [-withhold] [-count N] TASKS.json...")
+		fmt.Fprintln(os.Stderr, "usage: eval [-model DIR] [-weights FORMAT] [-random] [-withhold] [-count N] TASKS.json...")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -64,6 +67,8 @@ func main() {
 	}
 }
 
+var formats = map[string]glm.Weights{"stored": glm.AsStored, "int8": glm.Int8, "int4": glm.Int4}
+
 func run(ctx context.Context, out io.Writer, o options) error {
 	fsys := tiny.FS()
 	if o.dir != "" {
@@ -75,7 +80,11 @@ func run(ctx context.Context, out io.Writer, o options) error {
 			return err
 		}
 	}
-	m, err := glm.OpenFS(ctx, fsys, glm.Config{LatentEps: o.latent})
+	weights, ok := formats[o.weights]
+	if !ok {
+		return fmt.Errorf("-weights %s: want stored, int8 or int4", o.weights)
+	}
+	m, err := glm.OpenFS(ctx, fsys, glm.Config{LatentEps: o.latent, Weights: weights})
 	if err != nil {
 		return err
 	}
