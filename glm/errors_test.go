@@ -881,7 +881,6 @@ func TestOpenErrors(t *testing.T) {
 		{"device", nothing, Config{Device: CUDA + 1}, unsupported("Config.Device", "2")},
 		{"weights", nothing, Config{Weights: Int4 + 1}, unsupported("Config.Weights", "3")},
 		{"weights", nothing, Config{Weights: 99}, unsupported("Config.Weights", "99")},
-		{"fast prefill", nothing, Config{FastPrefill: true}, unsupported("Config.FastPrefill", "true")},
 		{"threads", nothing, Config{Threads: -1}, unsupported("Config.Threads", "-1")},
 		{"many threads", nothing, Config{Threads: 4097}, unsupported("Config.Threads", "4097")},
 		{"eps", nothing, Config{LatentEps: math.NaN()}, unsupported("Config.LatentEps", "NaN")},

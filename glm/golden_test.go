@@ -10,7 +10,12 @@ import (
 )
 
 // The public API gives the reference's greedy ids on every golden.
-func TestGoldenGreedy(t *testing.T) {
+func TestGoldenGreedy(t *testing.T) { goldenGreedy(t, glm.Config{}) }
+
+// And it does with expanded prefill.
+func TestGoldenGreedyFastPrefill(t *testing.T) { goldenGreedy(t, glm.Config{FastPrefill: true}) }
+
+func goldenGreedy(t *testing.T, c glm.Config) {
 	names, err := golden.Names()
 	if err != nil {
 		t.Fatal(err)
@@ -21,7 +26,9 @@ func TestGoldenGreedy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := glm.Open(t.Context(), filepath.Clean(g.Dir), glm.Config{LatentEps: g.LatentEps})
+			c := c
+			c.LatentEps = g.LatentEps
+			m, err := glm.Open(t.Context(), filepath.Clean(g.Dir), c)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,8 +36,10 @@ type Config struct {
 	// and weights are converted. Empty: every Open converts.
 	WeightsCache string
 	Threads      int // 0: GOMAXPROCS
-	// FastPrefill trades row invariance for speed in long prompts. No backend
-	// has it yet.
+	// FastPrefill makes long prompts faster: rows that share their keys expand
+	// them. How a row is computed depends on its chunk then, so the same request
+	// may give logits that differ by rounding, 1e-4, from one run to another. It
+	// does nothing for models without latent attention.
 	FastPrefill bool
 
 	// Template names the chat template to render, see chat.Names. Empty: the
@@ -96,7 +98,7 @@ type Model struct {
 }
 
 // identity is what decides the bytes of a KV row, besides format and geometry.
-type identity struct{ weights, tokenizer, rope, eps string }
+type identity struct{ weights, tokenizer, rope, eps, numerics string }
 
 const (
 	// stepRows is the largest number of rows in a step.
@@ -154,8 +156,6 @@ func (c *Config) check() error {
 		return &DeviceError{Op: "open", Name: "CUDA", Err: err}
 	case c.Weights > Int4:
 		return &UnsupportedError{Field: "Config.Weights", Value: strconv.Itoa(int(c.Weights)), Supported: "AsStored, Int8, Int4"}
-	case c.FastPrefill:
-		return &UnsupportedError{Field: "Config.FastPrefill", Value: "true", Supported: "false"}
 	case c.Threads < 0 || c.Threads > maxThreads:
 		return &UnsupportedError{Field: "Config.Threads", Value: strconv.Itoa(c.Threads), Supported: fmt.Sprintf("0 to %d", maxThreads)}
 	case !(c.LatentEps >= 0 && c.LatentEps < 1):
@@ -179,7 +179,7 @@ func (m *Model) load(ctx context.Context, fsys fs.FS, c Config) error {
 	if err != nil {
 		return err
 	}
-	o := decoder.Options{Rows: stepRows, Outs: stepOuts, Valid: m.valid}
+	o := decoder.Options{Rows: stepRows, Outs: stepOuts, Valid: m.valid, Expand: c.FastPrefill}
 	if c.Weights == AsStored {
 		err = m.loadStored(ctx, c, o)
 	} else {
@@ -194,6 +194,10 @@ func (m *Model) load(ctx context.Context, fsys fs.FS, c Config) error {
 		tokenizer: fingerprint(m.tokens),
 		rope:      fmt.Sprintf("theta %v, %d dims, interleaved %v", cfg.Rope.Theta, cfg.Rope.Dims, cfg.Rope.Interleaved),
 		eps:       fmt.Sprintf("%v, latent %v", cfg.RMSEps, cfg.LatentEps),
+		numerics:  m.device.Name() + ", absorbed",
+	}
+	if c.FastPrefill {
+		m.identity.numerics = m.device.Name() + ", expanded prefill"
 	}
 	return nil
 }

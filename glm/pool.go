@@ -174,7 +174,7 @@ func (m *Model) poolConfig(c PoolConfig) (backend.PageSpec, kvcache.Config, erro
 		Identity: kvcache.Identity{
 			Weights: m.identity.weights, Tokenizer: m.identity.tokenizer, Format: c.KV.String(),
 			Geometry: fmt.Sprintf("pages of %d, planes %v", pageSize, spec.Planes),
-			Rope:     m.identity.rope, NormEps: m.identity.eps, Numerics: m.device.Name() + ", absorbed",
+			Rope:     m.identity.rope, NormEps: m.identity.eps, Numerics: m.identity.numerics,
 		},
 	}
 	if c.Audit != nil {
