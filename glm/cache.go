@@ -170,7 +170,8 @@ func (m *Model) convert(ctx context.Context, c Config, weights string, o decoder
 	if _, err := decoder.Load(s, m.ck, outlines); err != nil {
 		return err
 	}
-	ahead := lookAhead{ck: m.ck, wanted: s.wanted}
+	ahead := newLookAhead(m.ck, s.wanted)
+	defer ahead.end()
 	key := checkpoint.PackedKey{Weights: weights, Format: b.format.String(), Version: cpu.FormatVersion}
 	blobs, err := checkpoint.LoadPacked(ctx, key, s.blobs, checkpoint.PackedOptions{
 		Dir:        c.WeightsCache,
@@ -223,22 +224,45 @@ func reporter(f func(Progress)) func(done, total int64) {
 	}
 }
 
-// lookAhead has the disk read while the processors convert.
+// lookAhead has the disk read while the processors convert. Asking waits when the
+// disk has enough to do, hence the goroutine.
 type lookAhead struct {
-	ck     *checkpoint.Checkpoint
 	wanted []wanted
 	next   int // first weight that was not asked for
+	names  chan string
+	ended  chan struct{}
 }
 
 // weightsAhead is how many weights are read ahead of the one that is converted: a
 // few experts.
 const weightsAhead = 16
 
+func newLookAhead(ck *checkpoint.Checkpoint, w []wanted) *lookAhead {
+	a := &lookAhead{wanted: w, names: make(chan string, weightsAhead), ended: make(chan struct{})}
+	go func() {
+		defer close(a.ended)
+		for name := range a.names {
+			ck.Want(name)
+		}
+	}()
+	return a
+}
+
 // begin tells that weight i is converted now.
 func (a *lookAhead) begin(i int) {
-	for ; a.next < min(i+weightsAhead, len(a.wanted)); a.next++ {
-		a.ck.Want(a.wanted[a.next].name)
+	for a.next = max(a.next, i); a.next < min(i+weightsAhead, len(a.wanted)); a.next++ {
+		select {
+		case a.names <- a.wanted[a.next].name:
+		default: // the disk is behind as it is
+			return
+		}
 	}
+}
+
+// end stops asking.
+func (a *lookAhead) end() {
+	close(a.names)
+	<-a.ended
 }
 
 // format is the CPU's name of w.
