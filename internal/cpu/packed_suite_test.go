@@ -95,7 +95,7 @@ func TestPackedBackend(t *testing.T) {
 		}
 		t.Run(f.String(), func(t *testing.T) {
 			t.Run("one thread", func(t *testing.T) { suite(t, 1) })
-			if !testing.Short() {
+			if f == cpu.Int4 && !testing.Short() {
 				t.Run("three threads", func(t *testing.T) { suite(t, 3) })
 			}
 		})

@@ -72,6 +72,11 @@ func TestPack(t *testing.T) {
 				if len(blob) != PackedSize(rows, cols, f) {
 					t.Fatalf("%s: %d bytes, want %d", v.Name, len(blob), PackedSize(rows, cols, f))
 				}
+				for _, k := range b.pool.workers { // the bound that Pack states
+					if have := 4 * cap(k.weights); have > 32*cols {
+						t.Errorf("%s: a worker took %d bytes, want at most %d", v.Name, have, 32*cols)
+					}
+				}
 				h, err := b.LoadPacked(v.Name, rows, cols, f, blob)
 				if err != nil {
 					t.Fatal(err)

@@ -86,6 +86,13 @@ func TestTruncatedFile(t *testing.T) {
 		_, err = b.LoadKVB(backend.View{Name: "kv_b", Rows: n, Cols: n, DType: backend.F32, Data: r2.Bytes()}, n/4, 2, 2)
 		lost(t, err, "load kv_b")
 
+		// A weight is read when it is packed.
+		p, err := cpu.NewPacking(backend.View{Name: "packed", Rows: n, Cols: n, DType: backend.F32, Data: r2.Bytes()}, cpu.Int4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost(t, b.Pack(t.Context(), make([]byte, p.Size()), p), "load packed")
+
 		for _, c := range []func() error{pages.Close, b.Close, r.Close, r2.Close} {
 			if err := c(); err != nil {
 				t.Error(err)
