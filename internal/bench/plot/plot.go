@@ -29,10 +29,12 @@ type Chart struct {
 	Series      []Series
 }
 
-// The picture's size, and the room around the axes.
+// The picture's size, and the room around the axes. Above them stand the title and
+// the legend, a line a series.
 const (
-	width, tall              = 960, 600
-	left, right, top, bottom = 110, 30, 60, 70
+	width, tall         = 960, 600
+	left, right, bottom = 110, 30, 70
+	title, legend       = 40, height + 8
 )
 
 var (
@@ -78,7 +80,8 @@ func (c Chart) Write(w io.Writer) error {
 		}
 		return left + (x-a)/(b-a)*(width-left-right)
 	}
-	rise := func(y float64) float64 { return tall - bottom - y/y1*(tall-top-bottom) }
+	top := title + len(c.Series)*legend + 8
+	rise := func(y float64) float64 { return tall - bottom - y/y1*float64(tall-top-bottom) }
 
 	for y := 0.0; y <= y1+step/2; y += step {
 		at := int(rise(y))
@@ -102,8 +105,8 @@ func (c Chart) Write(w io.Writer) error {
 				line(img, place(s.X[j-1]), rise(s.Y[j-1]), x, y, ink)
 			}
 		}
-		at := top + 8 + i*(height+8)
-		x := width - right - 10 - textWidth(s.Name)
+		at := title + i*legend
+		x := width - right - textWidth(s.Name)
 		fill(img, image.Rect(x-30, at+height/2-1, x-8, at+height/2+2), ink)
 		text(img, x, at, s.Name, ink)
 	}

@@ -28,7 +28,7 @@ func TestChartShowsItsSeries(t *testing.T) {
 	}
 	// The first point of each stands on the left edge; a larger y is higher up.
 	find := func(c color.RGBA) int {
-		for y := top; y < tall; y++ {
+		for y := range tall {
 			if img.At(left+3, y) == c {
 				return y
 			}
