@@ -24,6 +24,9 @@ func newPacker(threads int, f cpu.Format) *packer {
 }
 
 func packs(v backend.View) bool {
+	if v.Name == "kv_b" {
+		return v.Rows > 4
+	}
 	return v.Rows > 1 && v.Cols > 6 && !slices.ContainsFunc([]string{"router", "embed", "weights_proj", "codes", "blocks"},
 		func(name string) bool { return strings.Contains(v.Name, name) })
 }
