@@ -1,7 +1,7 @@
 // Vector instructions that Go's assembler does not know, by their encodings in the
 // Arm Architecture Reference Manual. Registers are given by number and, as in Go's
 // own mnemonics, the destination comes last: FSUB4(2, 1, 0) is fsub v0.4s, v1.4s,
-// v2.4s. A name ends with the number of lanes it works on.
+// v2.4s. A 4 at the end of a name counts its lanes.
 
 #define TWO(OP, N, D) WORD $((OP) | (N)<<5 | (D))
 #define THREE(OP, M, N, D) WORD $((OP) | (M)<<16 | (N)<<5 | (D))
