@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,14 +48,11 @@ func main() {
 
 // figures are what one way of loading cost, by run.
 type figures struct {
-	seconds []float64
-	peak    int64 // most resident memory, mapped files included
+	seconds, processor []float64
+	peak               int64 // most resident memory, mapped files included
 }
 
-func (f *figures) median() float64 {
-	s := slices.Sorted(slices.Values(f.seconds))
-	return s[len(s)/2]
-}
+func median(x []float64) float64 { return slices.Sorted(slices.Values(x))[len(x)/2] }
 
 func run(dir string, w glm.Weights, runs, readers int) error {
 	model, cache := filepath.Join(dir, "model"), filepath.Join(dir, "cache")
@@ -81,10 +79,11 @@ func run(dir string, w glm.Weights, runs, readers int) error {
 				return err
 			}
 			resetPeak()
-			start := time.Now()
+			start, used := time.Now(), processor()
 			if err := step.what(); err != nil {
 				return err
 			}
+			step.to.processor = append(step.to.processor, processor()-used)
 			step.to.seconds = append(step.to.seconds, time.Since(start).Seconds())
 			step.to.peak = max(step.to.peak, peak())
 		}
@@ -108,9 +107,12 @@ func run(dir string, w glm.Weights, runs, readers int) error {
 		{"read the cache", &readCache, result},
 		{"open from the cache", &later, result},
 	} {
-		fmt.Printf("%-28s %7.2f s  %6.2f GB/s  peak resident %6.0f MiB, %6.0f MiB beyond the result  %.2f\n",
-			line.what, line.f.median(), gb(line.bytes)/line.f.median(), mib(line.f.peak), mib(line.f.peak-result), line.f.seconds)
+		t := median(line.f.seconds)
+		fmt.Printf("%-28s %6.2f s  %5.2f GB/s  %6.2f processor-s  peak resident %5.0f MiB  %.2f\n",
+			line.what, t, gb(line.bytes)/t, median(line.f.processor), mib(line.f.peak), line.f.seconds)
 	}
+	fmt.Printf("peak resident beyond the result (%.0f MiB): %.0f MiB converting, %.0f MiB reading\n",
+		mib(result), mib(first.peak-result), mib(later.peak-result))
 	return nil
 }
 
@@ -197,6 +199,20 @@ func readAll(dir string, readers int) error {
 		}
 		return err
 	}, dir)
+}
+
+// processor returns the seconds that this process has used of the processors, 0
+// where they are unknown.
+func processor() float64 {
+	text, _ := os.ReadFile("/proc/self/stat")
+	_, rest, _ := strings.Cut(string(text), ") ") // the name may hold spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseFloat(fields[11], 64)
+	system, _ := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100 // ticks, on every system that Go runs on
 }
 
 // resetPeak has the kernel forget the largest resident size so far.
