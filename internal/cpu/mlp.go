@@ -187,7 +187,7 @@ func (b *Backend) runExperts(op *backend.Experts) {
 }
 
 // gather gives each block its inputs as lines that follow each other: the row's own
-// line where there is but one, else copies, an eighth of the block's f32 in size.
+// line where there is but one, else copies of the codes.
 func (b *Backend) gather(blocks []ffn, x *kernel.Quantized) {
 	if x == nil {
 		return
