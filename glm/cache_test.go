@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cofferdam-ml/cofferdam/internal/bench/synthetic"
 	"github.com/cofferdam-ml/cofferdam/internal/checkpoint"
 	"github.com/cofferdam-ml/cofferdam/internal/cpu"
 	"github.com/cofferdam-ml/cofferdam/internal/decoder"
@@ -315,6 +316,30 @@ func TestWeightsCacheCancel(t *testing.T) {
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("%v, %v; want the cache of the load that went through", files, err)
+	}
+}
+
+// Weights that do not fit are refused before anything is converted.
+func TestWeightsDoNotFit(t *testing.T) {
+	have := offheap.Available()
+	if have < 0 {
+		t.Skip("this system does not say how much memory it has")
+	}
+	layers := int(have/10e9) + 3 // of 256 experts, 10 GB each in int8
+	ck, err := synthetic.Open(t.TempDir(), synthetic.GLM53(layers, 1, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ck.Close()
+	start := offheap.InUse()
+	m := &Model{ck: ck, device: cpu.Open(1), logger: slog.New(slog.DiscardHandler)}
+	defer m.device.Close()
+	err = m.convert(t.Context(), Config{Weights: Int8, OnProgress: func(p Progress) { t.Errorf("progress: %+v", p) }}, strings.Repeat("0", 64), decoder.Options{Rows: 1, Outs: 1})
+	if e, ok := errors.AsType[*MemoryError](err); !ok || !errors.Is(err, ErrNoMemory) || e.Have <= 0 || e.Need <= e.Have {
+		t.Errorf("%v; want a *MemoryError with both numbers", err)
+	}
+	if now := offheap.InUse(); now != start {
+		t.Errorf("%d bytes left mapped", now-start)
 	}
 }
 

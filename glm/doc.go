@@ -67,7 +67,7 @@
 //
 // Converted weights are held in memory, in large pages. If there is too little they
 // are mapped from the cache, which is then as fast as the disk, and without a cache
-// the load fails.
+// the load fails with [ErrNoMemory].
 //
 // # Caveats
 //

@@ -21,6 +21,10 @@ var (
 	// or the configuration. The detail is a *CheckpointError.
 	ErrCorruptCheckpoint = checkpoint.ErrCorruptCheckpoint
 
+	// ErrNoMemory reports converted weights that do not fit into memory and have no
+	// Config.WeightsCache to be mapped from. The detail is a *MemoryError.
+	ErrNoMemory = checkpoint.ErrNoMemory
+
 	// ErrUnknownTemplate reports a chat template that nothing here renders. The
 	// detail is a *TemplateError.
 	ErrUnknownTemplate = chat.ErrUnknownTemplate
@@ -84,6 +88,8 @@ type (
 	UnsupportedError = checkpoint.UnsupportedError
 	// CheckpointError says where a checkpoint is broken.
 	CheckpointError = checkpoint.CheckpointError
+	// MemoryError says how much memory was needed and how much there is.
+	MemoryError = checkpoint.MemoryError
 	// TemplateError names the fingerprint of a template and the known ones.
 	TemplateError = chat.TemplateError
 	// RequestError names the field of a request and what is wrong with it.

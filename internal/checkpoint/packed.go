@@ -19,6 +19,13 @@ import (
 // packed_read.go how its bytes are held against their checksums before anybody
 // sees them.
 
+// ErrNoMemory reports blobs that do not fit into memory and have no file to be mapped
+// from. The detail is a *MemoryError.
+var ErrNoMemory = offheap.ErrNoMemory
+
+// MemoryError says how much memory was needed and how much there is.
+type MemoryError = offheap.MemoryError
+
 // PackedKey says what blobs were made of, and as what. Blobs are never read under
 // another key than they were written with.
 type PackedKey struct {
@@ -124,8 +131,7 @@ func (p *Packed) Close() error { return p.region.Close() }
 // otherwise made, and kept there for the next time.
 //
 // They are put into memory in large pages. If there is too little of it, they are
-// mapped from the file; without a directory that is an error that matches
-// offheap.ErrNoMemory. A file is used only after every byte of every blob was held
+// mapped from the file; without a directory that is an error, ErrNoMemory. A file is used only after every byte of every blob was held
 // against its checksum, in memory or, before mapping, on disk.
 //
 // A file that is not usable is replaced, and that it cannot be written costs the
