@@ -1,6 +1,6 @@
 // Command quality measures what int8 and int4 weights cost the embedded model: its
-// perplexity on the 20,000 held-out tokens against that with weights as stored, and
-// how often the most likely token stays the same.
+// perplexity on the 20,000 held-out tokens against that with weights as stored, with
+// the standard error, and how often the most likely token stays the same.
 //
 //	go run ./internal/bench/quality
 //
@@ -52,7 +52,7 @@ func run(ctx context.Context, out io.Writer, goldens string, threads int) (ok bo
 	if err != nil {
 		return false, err
 	}
-	fmt.Fprintf(out, "%-10s  %-11s  %-8s  %-8s  %s\n", "weights", "perplexity", "ratio", "at most", "top-1 as with stored weights")
+	fmt.Fprintf(out, "%-10s  %-11s  %-19s  %-7s  %s\n", "weights", "perplexity", "ratio", "at most", "top-1 as with stored weights")
 	fmt.Fprintf(out, "%-10s  %11.5f\n", cpu.AsStored, stored.perplexity())
 	ok = true
 	for _, b := range bounds {
@@ -60,9 +60,9 @@ func run(ctx context.Context, out io.Writer, goldens string, threads int) (ok bo
 		if err != nil {
 			return false, err
 		}
-		ratio := m.perplexity() / stored.perplexity()
-		fmt.Fprintf(out, "%-10s  %11.5f  %8.5f  %8.3f  %d of %d, %.2f %%\n",
-			b.format, m.perplexity(), ratio, b.ratio, m.agrees(stored), len(m.top), 100*float64(m.agrees(stored))/float64(len(m.top)))
+		ratio, sure := m.ratio(stored)
+		fmt.Fprintf(out, "%-10s  %11.5f  %8.5f +- %.5f  %7.3f  %d of %d, %.2f %%\n",
+			b.format, m.perplexity(), ratio, sure, b.ratio, m.agrees(stored), len(m.top), 100*float64(m.agrees(stored))/float64(len(m.top)))
 		ok = ok && ratio <= b.ratio
 	}
 	return ok, nil

@@ -53,11 +53,36 @@ func readHeldOut(dir string) (*heldOut, error) {
 
 // measurement is how a model predicts the held-out tokens.
 type measurement struct {
-	loss float64 // the sum of -ln p(next token)
-	top  []int32 // the most likely next token at each position
+	loss []float64 // -ln p(next token) at each position
+	top  []int32   // the most likely next token there
 }
 
-func (m *measurement) perplexity() float64 { return math.Exp(m.loss / float64(len(m.top))) }
+func (m *measurement) perplexity() float64 {
+	mean, _ := meanAndError(m.loss)
+	return math.Exp(mean)
+}
+
+// ratio returns the perplexity over another's, and its standard error.
+func (m *measurement) ratio(o *measurement) (r, err float64) {
+	more := make([]float64, len(m.loss))
+	for i := range more {
+		more[i] = m.loss[i] - o.loss[i]
+	}
+	mean, err := meanAndError(more)
+	return math.Exp(mean), math.Exp(mean) * err
+}
+
+// meanAndError returns the mean of values and its standard error.
+func meanAndError(x []float64) (mean, err float64) {
+	n := float64(len(x))
+	for _, v := range x {
+		mean += v / n
+	}
+	for _, v := range x {
+		err += (v - mean) * (v - mean) / n
+	}
+	return mean, math.Sqrt(err / n)
+}
 
 // agrees counts the positions at which both find the same token most likely.
 func (m *measurement) agrees(o *measurement) (n int) {
@@ -146,6 +171,6 @@ func (m *measurement) add(logits []float32, next int32) {
 	for _, l := range logits {
 		sum += math.Exp(float64(l) - most)
 	}
-	m.loss += math.Log(sum) + most - float64(logits[next])
+	m.loss = append(m.loss, math.Log(sum)+most-float64(logits[next]))
 	m.top = append(m.top, best)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,8 +48,12 @@ func TestMeasure(t *testing.T) {
 	if want := 2 * (held.Window - 1); len(stored.top) != want || len(eight.top) != want {
 		t.Fatalf("%d and %d predictions, want %d", len(stored.top), len(eight.top), want)
 	}
-	if r := eight.perplexity() / stored.perplexity(); r == 1 || r < 0.98 || r > 1.02 {
-		t.Errorf("perplexity ratio %g", r)
+	r, sure := eight.ratio(stored)
+	if r == 1 || r < 0.98 || r > 1.02 || sure <= 0 || sure > 0.02 {
+		t.Errorf("perplexity ratio %g +- %g", r, sure)
+	}
+	if want := eight.perplexity() / stored.perplexity(); math.Abs(r/want-1) > 1e-12 {
+		t.Errorf("perplexity ratio %g, want %g", r, want)
 	}
 	if n, all := eight.agrees(stored), len(stored.top); n == all || n < all*8/10 {
 		t.Errorf("%d of %d agree", n, all)
