@@ -41,9 +41,9 @@ func NewMeter(threads int) (*Meter, error) {
 func (m *Meter) Close() error { return m.memory.Close() }
 
 // Read returns the bytes per second that all threads together read, by the median
-// of pieces of 8 MiB.
+// of pieces of 32 MiB.
 func (m *Meter) Read() float64 {
-	const part = 8 << 20
+	const part = 32 << 20
 	data := m.memory.Bytes()
 	each := part / m.threads / 4096 * 4096
 	median := repeat(func() {
@@ -57,7 +57,7 @@ func (m *Meter) Read() float64 {
 // Peak returns the f32 operations per second that all threads together reach on
 // registers, by the median; 0 on processors that there is no kernel for.
 func (m *Meter) Peak() float64 {
-	const rounds = 100_000
+	const rounds = 1_000_000
 	operations := make([]float64, m.threads)
 	median := repeat(func() {
 		inParallel(m.threads, func(t int) { operations[t] = multiply(rounds) })

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,7 +74,8 @@ type productCase struct {
 	Read   float64            // bytes per second that memory gave in the same minutes
 	Peak   float64            // f32 operations per second
 	Share  float64            // of Read, that ours reads; 0 where memory does not bind
-	Ratios map[string]float64 // ours over the best type of each build of the rival, in products per second
+	Ratios map[string]float64 // ours over the best type of each build of the rival, in products per second, by medians
+	Bests  map[string]float64 // the same by the best repetitions: what a busy host disturbs least
 	Busy   machine.Busy
 }
 
@@ -165,14 +168,20 @@ func (w workshop) compareProduct(c *productCase, o options, meter *machine.Meter
 	if c.Rows <= 8 && s.experts == 0 || c.Rows == 1 {
 		c.Share = c.Ours.Bytes / c.Ours.Median / c.Read
 	}
-	c.Ratios = map[string]float64{}
+	c.Ratios, c.Bests = map[string]float64{}, map[string]float64{}
 	for _, r := range c.Rivals {
 		variant, _, _ := strings.Cut(r.Name, " ")
-		if ratio := r.Median / c.Ours.Median; c.Ratios[variant] == 0 || ratio < c.Ratios[variant] {
-			c.Ratios[variant] = ratio
-		}
+		least(c.Ratios, variant, r.Median/c.Ours.Median)
+		least(c.Bests, variant, r.Best/c.Ours.Best)
 	}
 	return nil
+}
+
+// least keeps the smaller value of a key.
+func least(m map[string]float64, key string, v float64) {
+	if old, ok := m[key]; !ok || v < old {
+		m[key] = v
+	}
 }
 
 // turn runs an engine for some seconds; the first turn only finds out how often.
@@ -208,8 +217,8 @@ func (c *productCase) String() string {
 	for _, r := range c.Rivals {
 		fmt.Fprintf(&b, "; %s %.1f", r.Name, r.GFlops)
 	}
-	for variant, ratio := range c.Ratios {
-		fmt.Fprintf(&b, "; over %s %.2f", variant, ratio)
+	for _, variant := range slices.Sorted(maps.Keys(c.Ratios)) {
+		fmt.Fprintf(&b, "; over %s %.2f (best over best %.2f)", variant, c.Ratios[variant], c.Bests[variant])
 	}
 	fmt.Fprintf(&b, "\n%-44s %v", "", c.Busy)
 	return b.String()
