@@ -113,15 +113,15 @@ type Packed struct {
 	byName map[string]*packedBlob
 }
 
-// Blob returns a blob by name, nil if there is none. It is read-only, aligned to
-// 64 bytes, and dead after Close.
+// Blob returns a blob by name, nil if there is none and after Close. It is
+// read-only, aligned to 64 bytes, and dead once Close is called.
 func (p *Packed) Blob(name string) []byte {
-	b := p.byName[name]
-	if b == nil {
+	b, mem := p.byName[name], p.region.Bytes()
+	if b == nil || mem == nil {
 		return nil
 	}
 	lo, hi := b.offset-p.base, b.offset-p.base+b.Size
-	return p.region.Bytes()[lo:hi:hi]
+	return mem[lo:hi:hi]
 }
 
 // Close gives the memory back; nobody may be reading. Later calls return nil.
@@ -131,8 +131,9 @@ func (p *Packed) Close() error { return p.region.Close() }
 // otherwise made, and kept there for the next time.
 //
 // They are put into memory in large pages. If there is too little of it, they are
-// mapped from the file; without a directory that is an error, ErrNoMemory. A file is used only after every byte of every blob was held
-// against its checksum, in memory or, before mapping, on disk.
+// mapped from the file; without a directory that is an error, ErrNoMemory. A file is
+// used only after every byte of every blob was held against its checksum, in memory
+// or, before mapping, on disk.
 //
 // A file that is not usable is replaced, and that it cannot be written costs the
 // next load its time and this one nothing, unless the blobs have nowhere else to

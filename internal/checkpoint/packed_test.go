@@ -93,8 +93,8 @@ func (s *packedSource) load(t *testing.T, o PackedOptions) (stored, mapped bool,
 	if last != total || total == 0 {
 		t.Errorf("progress ended at %d of %d", last, total)
 	}
-	if err := errors.Join(p.Close(), p.Close()); err != nil {
-		t.Fatal(err)
+	if err := errors.Join(p.Close(), p.Close()); err != nil || p.Blob(s.blobs[0].Name) != nil {
+		t.Fatalf("close: %v, and a blob afterwards", err)
 	}
 	return p.Stored, p.Mapped, faults
 }
