@@ -21,7 +21,7 @@ func (b *Backend) linear(dst mat, x lines, w *weight, bias []float32, add bool) 
 	if len(x.rows) == 0 {
 		return
 	}
-	tasks, per := b.tiles(w.Rows, 1)
+	tasks, per := b.tiles(w.Rows, 1, len(x.rows))
 	p := &b.phases.linear
 	*p = linearPhase{dst, x, w, bias, add, per}
 	b.pool.run(tasks, p)

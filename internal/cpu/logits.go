@@ -40,7 +40,7 @@ func (p *finalNormPhase) task(_ *worker, i int) {
 // runLogits multiplies the out rows only; line i of the result is row Out[i].
 func (b *Backend) runLogits(op *backend.Logits) {
 	head, dst := b.weight(op.Head), b.mat(op.Dst)
-	tasks, per := b.tiles(head.Rows, 1)
+	tasks, per := b.tiles(head.Rows, 1, len(b.step.Out))
 	p := &b.phases.logits
 	*p = logitsPhase{op, lines{}, dst, head, per, p.lines[:0], p.rows[:0]}
 	for i, r := range b.step.Out {

@@ -93,7 +93,7 @@ func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
 	b.pool.run(len(rows)*latent.groups(), latent)
 
 	unabsorb := &b.phases.unabsorb
-	tasks, per := b.tiles(op.V, op.Heads)
+	tasks, per := b.tiles(op.V, op.Heads, len(rows))
 	*unabsorb = unabsorbPhase{mla, b.mat(op.Dst), tasks, per}
 	b.pool.run(op.Heads*tasks, unabsorb)
 }

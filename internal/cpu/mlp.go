@@ -41,12 +41,12 @@ func (b *Backend) runFFN(blocks []ffn, out mat, clamp float32, add bool) {
 	}
 
 	gate := &b.phases.gate
-	tasks, per := b.tiles(inner, 2*len(blocks))
+	tasks, per := b.tiles(inner, 2*len(blocks), lines/len(blocks))
 	*gate = gatePhase{blocks, hidden, codes, clamp, tasks, per}
 	b.pool.run(len(blocks)*tasks, gate)
 
 	down := &b.phases.down
-	tasks, per = b.tiles(width, len(blocks))
+	tasks, per = b.tiles(width, len(blocks), lines/len(blocks))
 	*down = downPhase{blocks, hidden, codes, out, add, tasks, per}
 	b.pool.run(len(blocks)*tasks, down)
 }
