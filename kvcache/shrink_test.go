@@ -60,9 +60,10 @@ func TestSimulation(t *testing.T) {
 		events += len(history)
 		s := simulate(t, seed, history)
 		if s.failed != nil {
+			first := s.failed // a failure that hangs on the scheduler may not come again
 			short := shrink(history, func(h []simOp) bool { return simulate(t, seed, h).failed != nil })
 			s = simulate(t, seed, short)
-			t.Fatalf("seed %d: %v\nshortest history: %d of %d events:\n  %s", seed, s.failed, len(short), len(history), strings.Join(s.log, "\n  "))
+			t.Fatalf("seed %d: %v\nshortest history: %d of %d events, which fails with %v:\n  %s", seed, first, len(short), len(history), s.failed, strings.Join(s.log, "\n  "))
 		}
 		for k, n := range s.met {
 			met[k] += n
