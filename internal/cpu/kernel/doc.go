@@ -28,7 +28,7 @@
 // # Caveats
 //
 // Kernels check lengths and nothing else. Weights may be memory that faults when
-// read; a fault leaves the partial sums as they were.
+// read; a fault leaves partial sums of no defined content.
 //
 // NEON was tested on an emulator only; how fast it is has not been measured.
 //
