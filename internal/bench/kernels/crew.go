@@ -3,6 +3,7 @@ package main
 import (
 	"sync/atomic"
 
+	"github.com/cofferdam-ml/cofferdam/internal/bench/machine"
 	"github.com/cofferdam-ml/cofferdam/internal/cpu/kernel"
 )
 
@@ -97,7 +98,7 @@ func (c *crew) read(data []byte) float64 {
 	const piece = 256 << 10
 	n := len(data) / piece
 	c.each(n, func(i int) {
-		if readAll(data[i*piece:][:piece]) != 0 { // so that it is read
+		if machine.Read(data[i*piece:][:piece]) != 0 { // so that it is read
 			c.sink.Add(1)
 		}
 	})
@@ -109,7 +110,7 @@ func (c *crew) read(data []byte) float64 {
 func (c *crew) multiply() float64 {
 	const pieces, rounds = 32, 4000
 	var done [pieces]float64
-	c.each(pieces, func(i int) { done[i] = multiply(rounds) })
+	c.each(pieces, func(i int) { done[i] = machine.Multiply(rounds) })
 	sum := 0.0
 	for _, n := range done {
 		sum += n

@@ -49,7 +49,7 @@ func (m *Meter) Read() float64 {
 	median := repeat(func() {
 		piece := data[m.at:][:part]
 		m.at = (m.at + part) % len(data)
-		inParallel(m.threads, func(t int) { m.sums[t] = readAll(piece[t*each:][:each]) })
+		inParallel(m.threads, func(t int) { m.sums[t] = Read(piece[t*each:][:each]) })
 	})
 	return float64(m.threads*each) / median
 }
@@ -60,7 +60,7 @@ func (m *Meter) Peak() float64 {
 	const rounds = 1_000_000
 	operations := make([]float64, m.threads)
 	median := repeat(func() {
-		inParallel(m.threads, func(t int) { operations[t] = multiply(rounds) })
+		inParallel(m.threads, func(t int) { operations[t] = Multiply(rounds) })
 	})
 	var sum float64
 	for _, n := range operations {

@@ -4,8 +4,9 @@ package machine
 
 import "encoding/binary"
 
-// readAll reads a multiple of 4096 bytes.
-func readAll(data []byte) float32 {
+// Read reads a multiple of 4096 bytes and returns something of them, which keeps the
+// compiler from leaving it out.
+func Read(data []byte) float32 {
 	var a, b, c, d uint64
 	for ; len(data) >= 32; data = data[32:] {
 		a ^= binary.LittleEndian.Uint64(data)
@@ -16,5 +17,5 @@ func readAll(data []byte) float32 {
 	return float32(a ^ b ^ c ^ d)
 }
 
-// multiply would do arithmetic at the processor's peak; there is no kernel for it.
-func multiply(int) float64 { return 0 }
+// Multiply would do arithmetic at the processor's peak; there is no kernel for it.
+func Multiply(int) float64 { return 0 }
