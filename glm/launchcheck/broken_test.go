@@ -14,11 +14,10 @@ import (
 )
 
 const (
-	session   = "../../kvcache/session.go"
-	keys      = "../../kvcache/key.go"
-	switches  = "../../kvcache/internal/guard/off.go"
-	scheduler = "../scheduler.go"
-	memory    = "../pool.go"
+	session  = "../../kvcache/session.go"
+	keys     = "../../kvcache/key.go"
+	switches = "../../kvcache/internal/guard/off.go"
+	memory   = "../pool.go"
 )
 
 // broken are builds with one mistake. In each, the command must end with status
@@ -39,7 +38,7 @@ var broken = []struct {
 	{"the tenant left out of the key", keys, `field(b, "tenant", []byte(s.Tenant))`, `field(b, "tenant", nil)`, []string{"guard, KEY alone"}},
 
 	{"memory that does not scrub", memory, "{ scrub(s.pages, pages...) }", "{}", []string{"reuse, pages that the donor left"}},
-	{"outputs of a batch swapped", scheduler, "t.g.accept(r.ID[i], r.LogProb[i], r.Top[i])",
+	{"outputs of a batch swapped", "../batch.go", "t.g.accept(r.ID[i], r.LogProb[i], r.Top[i])",
 		"i = len(r.ID) - 1 - i\n\t\t\tt.g.accept(r.ID[i], r.LogProb[i], r.Top[i])", []string{"reuse, side by side"}},
 	{"a prompt cut to fit", "../session.go", "Tokens: p.ids, MaxTokens: cmp.Or(r.MaxTokens, s.pool.maxTokens)}",
 		"Tokens: p.ids[max(0, len(p.ids)-s.pool.Limits().Prompt):], MaxTokens: cmp.Or(1, 2)}", []string{"limits, of the pool"}},
