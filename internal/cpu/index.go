@@ -57,6 +57,10 @@ const (
 	scoreBudget = 1 << 22
 )
 
+// keyRoom divides the keys that scratch has room for: a context gets longer by a key
+// a step, and its scratch need not.
+const keyRoom = 4096
+
 func (b *Backend) runIndexSelect(op *backend.IndexSelect) {
 	sel := b.selection(op.Dst)
 	rows := b.active
@@ -80,7 +84,7 @@ func (b *Backend) runIndexSelect(op *backend.IndexSelect) {
 }
 
 func (b *Backend) selectRows(op *backend.IndexSelect, sel selection, rows []int32, total int) {
-	scores, ok := b.temp(&b.tmp.scores, total)
+	scores, ok := b.temp(&b.tmp.scores, roundUp(total, keyRoom))
 	if !ok {
 		return
 	}
@@ -171,7 +175,7 @@ func (k *worker) topK(scores []float32, dst []int32) (n int, usable bool) {
 		}
 		return len(scores), true
 	}
-	rank := grow(&k.rank, len(scores))[:0]
+	rank := grow(&k.rank, roundUp(len(scores), keyRoom))[:0]
 	for t, s := range scores {
 		if s == s {
 			rank = append(rank, rankKey(s, t))

@@ -91,7 +91,7 @@ func NewKVBPacking(v backend.View, heads, nope, vdim int) (*Packing, error) {
 func (p *Packing) Size() int { return p.first.size() + p.then.size() }
 
 // Pack writes the blob of p to dst, which is exactly as large, with every worker
-// of the backend. Besides dst it takes 36 bytes a column and worker. No step may
+// of the backend. Besides dst it takes 32 bytes a column and worker. No step may
 // run meanwhile.
 //
 // The end of ctx ends it with the context's error, and a lost page of a mapped

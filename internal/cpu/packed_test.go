@@ -73,8 +73,8 @@ func TestPack(t *testing.T) {
 					t.Fatalf("%s: %d bytes, want %d", v.Name, len(blob), PackedSize(rows, cols, f))
 				}
 				for _, k := range b.pool.workers { // the bound that Pack states
-					if have := 4 * cap(k.weights); have > 36*cols {
-						t.Errorf("%s: a worker took %d bytes, want at most %d", v.Name, have, 36*cols)
+					if have := 4 * cap(k.weights); have > 32*cols {
+						t.Errorf("%s: a worker took %d bytes, want at most %d", v.Name, have, 32*cols)
 					}
 				}
 				h, err := b.LoadPacked(v.Name, rows, cols, f, blob)

@@ -29,11 +29,10 @@ func (w *worker) firstLines(n int) []int32 {
 	return w.counting[:n]
 }
 
-// grow returns s with length n, reallocating when it is too short, with some to
-// spare: a context gets longer by a key a step.
+// grow returns s with length n, reallocating when it is too short.
 func grow[T any](s *[]T, n int) []T {
 	if cap(*s) < n {
-		*s = make([]T, n, n+n/8)
+		*s = make([]T, n)
 	}
 	*s = (*s)[:n]
 	return *s
