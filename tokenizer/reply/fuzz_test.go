@@ -49,6 +49,7 @@ func FuzzChunks(f *testing.F) {
 		"\x06Hm.\x07\x00\x0e\n\x02\x0c\x03\n\x04a\x05\n\x02\x0f\x03\n\x04\x00read\x01\x05 x\x05\n\x01\x08",
 		"a\x00read\x02path\x03\x04a\x05\x01b\x05\x01", "\x00read\x03path\x05", "\x00{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}\x01",
 		"\x00\x00set\x02note\x03\x04nul\x1b\x05\x02any\x03\x04[1]\x05\x0d\x03\x045\x05\x01 \x08", "\x1d\x00\x1e\x1c", "the \x00 tag is",
+		"\x00read\x02line\x03\x04\x18\x05\x02path\x03\x04\x18\x05\x01\x00set\x02content\x03\x04\x18\x05\x02line\x03\x04\x18\x05\x01",
 		"\x00write\x02content\x03\x04\x02k\x03\x04v\x05\x01\x05\x05\x01 tail\x05", "think \x00read\x02path\x03\x04b\x05\x01\x07\x08",
 	} {
 		f.Add([]byte(s), uint64(1), true)
@@ -136,7 +137,7 @@ func TestSplits(t *testing.T) {
 		}
 		for range g.IntN(5) {
 			i, j := g.IntN(len(data)), g.IntN(len(data))
-			switch g.IntN(4) {
+			switch g.IntN(5) {
 			case 0:
 				if len(data) > 1 {
 					data = slices.Delete(data, i, i+1)
@@ -145,6 +146,10 @@ func TestSplits(t *testing.T) {
 				data = slices.Insert(data, i, data[i])
 			case 2:
 				data[i], data[j] = data[j], data[i]
+			case 3: // another value: numbers, null, an object, half a character
+				if v := bytes.IndexByte(data[i:], 4); v >= 0 && i+v+1 < len(data) {
+					data[i+v+1] = byte(23 + g.IntN(9))
+				}
 			default:
 				data = slices.Insert(data, i, byte(g.IntN(len(fuzzTokens))))
 			}
@@ -286,13 +291,14 @@ func checkArguments(t *testing.T, c ToolCall) {
 		case "read.path", "write.path", "write.content":
 			ok = isString(v)
 		case "read.line":
-			ok = isInteger(v)
+			ok = isInteger(v) || v == nil // not required and no string: null is for what is left out
 		case "set.note":
 			ok = isString(v) || v == nil
 		case "set.line":
 			ok = isString(v) || isInteger(v)
 		case "set.content":
 			_, ok = v.([]any)
+			ok = ok || v == nil
 		default:
 			ok = !strings.ContainsAny(k, blanks+`<>"{}`) // not listed: a name
 		}
