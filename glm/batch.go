@@ -13,6 +13,7 @@ import (
 // Every step of a scheduler uses the same.
 type batch struct {
 	entries []kvcache.Entry
+	step    kvcache.Step
 	byLease map[*kvcache.Lease]turn
 	in      []turn // who is in the step, by sequence
 	up      backend.Step
@@ -35,8 +36,8 @@ func (s *scheduler) step(turns []turn) {
 		b.entries = append(b.entries, kvcache.Entry{Lease: t.g.lease, At: t.at, Tokens: t.tokens})
 		b.byLease[t.g.lease] = t
 	}
-	st, err := s.pool.cache.Begin(b.entries)
-	if err != nil {
+	st := &b.step
+	if err := s.pool.cache.BeginIn(st, b.entries); err != nil {
 		for _, t := range turns {
 			t.g.finish(kvcache.CauseFailed, err)
 		}

@@ -40,7 +40,8 @@ func (s *Step) check(up Arrays) error {
 	if up.QStart[0] != 0 {
 		return unbound(-1, "QStart[0] 0", fmt.Sprint(up.QStart[0]))
 	}
-	seen := make([]bool, len(s.leases))
+	seen := zeros(s.scratch.seen, len(s.leases))
+	s.scratch.seen = seen
 	for q := range seqs {
 		if a, b := up.QStart[q], up.QStart[q+1]; b < a || int(b) > rows {
 			return unbound(-1, fmt.Sprintf("QStart[%d] in [%d, %d]", q+1, a, rows), fmt.Sprint(b))

@@ -106,8 +106,8 @@ type arrival struct {
 	rows           int32
 }
 
-// effects is what an event asks for and answers. The slices are good until the
-// next event.
+// effects is what an event asks for and answers. A slice is good until an
+// event fills it again.
 type effects struct {
 	tags     []tagging // Store.SetTag
 	scrub    []ref     // Store.Scrub, answered by scrubbed
@@ -132,7 +132,8 @@ type tagging struct {
 
 // apply makes one event happen. On error nothing has changed.
 func (c *core) apply(e event) (effects, error) {
-	c.fx = effects{imported: none}
+	// What every turn fills is filled in the same memory.
+	c.fx = effects{imported: none, tags: c.fx.tags[:0], sum: c.fx.sum[:0], verify: c.fx.verify[:0], outcomes: c.fx.outcomes[:0]}
 	err := e.on(c)
 	return c.fx, err
 }

@@ -101,7 +101,7 @@ func (e admit) on(c *core) error {
 		return errNoRoom
 	}
 	l.phase, l.nonce, l.key = phaseLive, c.mint(), root
-	l.table = nil
+	l.table = make([]ref, 0, int32(len(hits))+need)
 	for _, p := range hits {
 		c.use(p)
 		r := ref{p, c.s.pages[p].gen}

@@ -106,7 +106,7 @@ func (c *core) unpin(l *lease, h holder) {
 	}
 	l.pinned[h] = 0
 	if h == byStep {
-		l.step, l.pending = 0, nil
+		l.step, l.pending = 0, l.pending[:0]
 	}
 	if l.phase == phaseEnded {
 		l.table = l.table[:l.held()]

@@ -89,7 +89,7 @@ func (e begin) on(c *core) error {
 		for int32(len(l.table)) < pages {
 			c.take(f.id.slot)
 		}
-		l.step, l.pending = epoch, slices.Clone(f.tokens)
+		l.step, l.pending = epoch, append(l.pending[:0], f.tokens...)
 		c.pin(l, byStep, pages)
 		for _, r := range l.table[:pages] {
 			l.highest = max(l.highest, r.gen)

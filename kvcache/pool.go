@@ -29,6 +29,12 @@ type Pool struct {
 	closed   chan struct{} // the janitor is gone, every page scrubbed
 	flaws    int           // integrity errors
 	checked  bool          // invariants after every event
+
+	// Events of every turn, here so that they need no memory of their own.
+	begin    begin
+	grow     grow
+	complete complete
+	admit    admit
 }
 
 // scrubBatch bounds the pages of one Store.Scrub, hence how long a step can
@@ -134,6 +140,9 @@ func (p *Pool) audit(r Record) {
 
 // flaw counts and records an integrity error on its way out.
 func (p *Pool) flaw(l *Lease, err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *IntegrityError
 	if !errors.As(err, &e) {
 		return err

@@ -59,7 +59,9 @@ func (q *queue) serve(s Scope) {
 // pump admits waiting requests while there is room.
 func (p *Pool) pump() {
 	for w := p.queue.next(); w != nil; w = p.queue.next() {
-		_, err := p.apply(admit{w.lease.id, w.lease.known})
+		p.admit = admit{w.lease.id, w.lease.known}
+		_, err := p.apply(&p.admit)
+		p.admit = admit{}
 		if err == errNoRoom {
 			return
 		}

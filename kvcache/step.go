@@ -51,6 +51,16 @@ type Step struct {
 	at      []int32        // first position of each sequence
 	seqs    map[uint64]int // nonce -> sequence
 	refused []Refusal
+	scratch stepScratch
+}
+
+// stepScratch is memory that is filled anew by each method that uses it.
+type stepScratch struct {
+	feeds    []feed
+	stuck    []bool // by entry
+	seen     []bool // by sequence
+	arrivals []arrival
+	outcomes []error
 }
 
 // Result is what a backend returns for one sequence.
@@ -68,45 +78,84 @@ type Result struct {
 //
 // Begin may scrub pages itself when too few are ready.
 func (p *Pool) Begin(entries []Entry) (*Step, error) {
+	s := new(Step)
+	if err := p.BeginIn(s, entries); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// BeginIn is [Pool.Begin] in the memory of s, which is new or has ended, so that a
+// scheduler with one Step allocates nothing. All that s returned before is
+// overwritten. A step in flight, or of another pool, is an [*IntegrityError].
+func (p *Pool) BeginIn(s *Step, entries []Entry) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if s.pool != nil && (s.pool != p || p.core.flies(s.epoch)) {
+		return p.flaw(nil, &IntegrityError{Kind: ErrBinding, Position: -1, Want: "a step of this pool that has ended", Have: fmt.Sprintf("step %d", s.epoch)})
+	}
 	for {
 		if p.closing {
-			return nil, ErrPoolClosed
+			return ErrPoolClosed
 		}
-		s := &Step{pool: p}
-		feeds := p.sift(entries, s)
-		if len(feeds) == 0 {
-			return s, nil
+		s.reset(p)
+		p.sift(entries, s)
+		if len(s.scratch.feeds) == 0 {
+			return nil
 		}
-		fx, err := p.apply(begin{feeds})
+		p.begin = begin{s.scratch.feeds}
+		fx, err := p.apply(&p.begin)
+		p.begin = begin{}
+		if err == nil {
+			s.epoch = fx.epoch
+			s.fill(s.scratch.feeds)
+			return nil
+		}
 		var short *shortError
-		if errors.As(err, &short) {
-			p.free(short.pages)
-			continue
+		if !errors.As(err, &short) {
+			s.reset(p)
+			return p.flaw(nil, err)
 		}
-		if err != nil {
-			return nil, p.flaw(nil, err)
-		}
-		s.epoch = fx.epoch
-		s.fill(feeds)
-		return s, nil
+		p.free(short.pages)
 	}
+}
+
+// reset empties a step and keeps its memory, but no lease.
+func (s *Step) reset(p *Pool) {
+	clear(s.leases)
+	clear(s.refused)
+	clear(s.seqs)
+	a := &s.arrays
+	*s = Step{
+		pool: p, leases: s.leases[:0], at: s.at[:0], seqs: s.seqs, refused: s.refused[:0], scratch: s.scratch,
+		arrays: Arrays{
+			IDs: a.IDs[:0], Seq: a.Seq[:0], Pos: a.Pos[:0], QStart: a.QStart[:0], KVLen: a.KVLen[:0],
+			Session: a.Session[:0], Tag: a.Tag[:0], Pages: a.Pages[:0], PageTag: a.PageTag[:0],
+		},
+	}
+}
+
+// zeros returns n zeros, in the memory of list if that is large enough.
+func zeros[T any](list []T, n int) []T {
+	list = slices.Grow(list[:0], n)[:n]
+	clear(list)
+	return list
 }
 
 // sift separates the entries that can run. Growing one may requeue another, so
 // all grow before any is judged.
-func (p *Pool) sift(entries []Entry, s *Step) []feed {
-	stuck := make([]bool, len(entries))
+func (p *Pool) sift(entries []Entry, s *Step) {
+	stuck := zeros(s.scratch.stuck, len(entries))
+	feeds := s.scratch.feeds[:0]
 	if p.cfg.Admission == Clamp {
 		for i, e := range entries {
 			if e.Lease != nil && e.Lease.pool == p && e.Lease.live() != nil {
-				_, err := p.apply(grow{e.Lease.id, len(e.Tokens)})
+				p.grow = grow{e.Lease.id, len(e.Tokens)}
+				_, err := p.apply(&p.grow)
 				stuck[i] = err == errNoRoom
 			}
 		}
 	}
-	var feeds []feed
 	for i, e := range entries {
 		err := p.may(e)
 		if stuck[i] && e.Lease.live() != nil {
@@ -119,7 +168,7 @@ func (p *Pool) sift(entries []Entry, s *Step) []feed {
 		s.leases = append(s.leases, e.Lease)
 		feeds = append(feeds, feed{e.Lease.id, int32(e.At), e.Tokens})
 	}
-	return feeds
+	s.scratch.feeds, s.scratch.stuck = feeds, stuck
 }
 
 // may checks an entry, above all that the tokens of the prompt are the ones
@@ -151,20 +200,18 @@ func (l *Lease) markOr0() int {
 	return 0
 }
 
-// fill builds the arrays. They are new for every step: nobody who holds an old
-// step sees them change.
+// fill builds the arrays.
 func (s *Step) fill(feeds []feed) {
 	c := s.pool.core
 	a := &s.arrays
-	rows := 0
 	for _, f := range feeds {
-		rows += len(f.tokens)
 		a.Stride = max(a.Stride, int(c.lease(f.id).pinned[byStep]))
 	}
-	a.IDs, a.Seq, a.Pos = make([]int32, 0, rows), make([]int32, 0, rows), make([]int32, 0, rows)
-	a.Pages, a.PageTag = make([]int32, len(feeds)*a.Stride), make([]uint64, len(feeds)*a.Stride)
+	a.Pages, a.PageTag = zeros(a.Pages, len(feeds)*a.Stride), zeros(a.PageTag, len(feeds)*a.Stride)
 	a.QStart = append(a.QStart, 0)
-	s.seqs = make(map[uint64]int, len(feeds))
+	if s.seqs == nil {
+		s.seqs = make(map[uint64]int, len(feeds))
+	}
 	for q, f := range feeds {
 		l := c.lease(f.id)
 		for i, t := range f.tokens {
@@ -187,7 +234,7 @@ func (s *Step) fill(feeds []feed) {
 func (s *Step) Epoch() uint64 { return s.epoch }
 
 // Arrays returns the snapshot. Read it, copy it, pad and permute the copy; do
-// not change it.
+// not change it. It is good until the step begins again.
 func (s *Step) Arrays() Arrays { return s.arrays }
 
 // Leases returns the requests in the order of the snapshot's sequences.
@@ -200,20 +247,24 @@ func (s *Step) Refused() []Refusal { return s.refused }
 // this fills are sealed, everything is unpinned. Per result it returns nil if
 // the output may be delivered; ErrEnded or the terminal error if the request
 // ended meanwhile; an [*IntegrityError] if the echo is not that of a sequence
-// of this step. A sequence without a result gains no row.
+// of this step. A sequence without a result gains no row. The list is good until
+// the step begins again.
 func (s *Step) Complete(results []Result) []error {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	arrivals := make([]arrival, len(results))
-	for i, r := range results {
-		arrivals[i] = arrival{none, r.Tag, r.Session, r.Epoch, int32(max(min(r.Rows, maxContext), -1))}
+	arrivals := s.scratch.arrivals[:0]
+	for _, r := range results {
+		a := arrival{none, r.Tag, r.Session, r.Epoch, int32(max(min(r.Rows, maxContext), -1))}
 		if q, ok := s.seqs[r.Tag]; ok {
-			arrivals[i].slot = s.leases[q].id.slot
+			a.slot = s.leases[q].id.slot
 		}
+		arrivals = append(arrivals, a)
 	}
-	fx, err := p.apply(complete{s.epoch, arrivals})
-	outcomes := make([]error, len(results))
+	p.complete = complete{s.epoch, arrivals}
+	fx, err := p.apply(&p.complete)
+	outcomes := zeros(s.scratch.outcomes, len(results))
+	s.scratch.arrivals, s.scratch.outcomes = arrivals, outcomes
 	for i := range outcomes {
 		if err != nil {
 			outcomes[i] = p.flaw(nil, err)

@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -279,6 +280,65 @@ func TestCheckBindsTheUpload(t *testing.T) {
 	}
 	a.End(CauseStop, nil)
 	b.End(CauseStop, nil)
+}
+
+// cloned returns arrays that share nothing with a.
+func cloned(a Arrays) Arrays {
+	for _, list := range []*[]int32{&a.IDs, &a.Seq, &a.Pos, &a.QStart, &a.KVLen, &a.Pages} {
+		*list = append([]int32{}, *list...)
+	}
+	for _, list := range []*[]uint64{&a.Session, &a.Tag, &a.PageTag} {
+		*list = append([]uint64{}, *list...)
+	}
+	return a
+}
+
+// A step in used memory is the step that it would be in new memory, however the one
+// before it looked; and one in flight, or of another pool, keeps its memory.
+func TestBeginInUsedMemory(t *testing.T) {
+	p, store := testPool(t, 32, nil)
+	other, _ := testPool(t, 8, nil)
+	a, b, c := admitted(t, session(t, p, "a"), tokens(1, 22), 10), admitted(t, session(t, p, "b"), tokens(50, 6), 10), admitted(t, session(t, p, "c"), tokens(80, 3), 10)
+	prefill(t, p, store, c)
+	var used Step
+	for _, entries := range [][]Entry{
+		{{a, 0, tokens(1, 22)}, {b, 0, tokens(50, 6)}, {c, 3, []int32{4}}},
+		{{b, 6, []int32{9}}, {a, 21, []int32{3}}}, // a is refused
+		{{c, 4, []int32{8, 8, 8}}},
+		{{a, 3, []int32{3}}}, // nobody is left
+		{{a, 22, []int32{3}}, {c, 7, []int32{8}}},
+	} {
+		if err := p.BeginIn(&used, entries); err != nil {
+			t.Fatal(err)
+		}
+		epoch, have := used.Epoch(), used.Arrays()
+		if epoch != 0 {
+			if err := p.BeginIn(&used, entries); !errors.Is(err, ErrBinding) {
+				t.Errorf("a step in flight: %v", err)
+			}
+			if used.Epoch() != epoch || used.Check(have) != nil {
+				t.Error("a step in flight was overwritten")
+			}
+		}
+		have = cloned(have)
+		leases, refused := slices.Clone(used.Leases()), len(used.Refused())
+		used.Abort()
+		fresh, err := p.Begin(entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := cloned(fresh.Arrays())
+		if !reflect.DeepEqual(want, have) || !slices.Equal(leases, fresh.Leases()) || refused != len(fresh.Refused()) {
+			t.Errorf("in used memory %+v\nin new memory %+v", have, want)
+		}
+		fresh.Complete(results(fresh))
+	}
+	if err := other.BeginIn(&used, nil); !errors.Is(err, ErrBinding) {
+		t.Errorf("a step of another pool: %v", err)
+	}
+	for _, l := range []*Lease{a, b, c} {
+		l.End(CauseStop, nil)
+	}
 }
 
 // Two requests that compute the same page at the same time: the second reads
