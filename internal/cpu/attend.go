@@ -16,14 +16,27 @@ type parts struct {
 	width    int
 }
 
-func (p *parts) reset(heads, width int) {
+// size makes room for what a block writes.
+func (p *parts) size(heads, width int) {
 	grow(&p.max, heads)
 	grow(&p.sum, heads)
-	clear(grow(&p.out, heads*width))
+	grow(&p.out, heads*width)
 	p.width = width
 }
 
 func (p *parts) head(i int) []float32 { return p.out[i*p.width : (i+1)*p.width] }
+
+// divide writes the output of head i over n keys.
+func (p *parts) divide(out []float32, i, n int) {
+	if n == 0 {
+		clear(out)
+		return
+	}
+	inv := 1 / p.sum[i]
+	for j, v := range p.head(i) {
+		out[j] = v * inv
+	}
+}
 
 // add combines a later block of the heads from [first] on into p.
 func (p *parts) add(first int, o *parts) {
@@ -68,12 +81,12 @@ type heads struct {
 	scale       float32
 }
 
-// attend computes the outputs of heads [first, last) of one row over its keys:
-// for each block of keys, first the scores of all heads, then the weighted values.
+// attend computes the outputs of heads [first, last) of one row over its keys, block
+// by block.
 func (b *Backend) attend(k *worker, r int32, list keyList, h heads) {
 	n := h.last - h.first
 	total, block := &k.total, &k.block
-	total.reset(n, h.outWidth)
+	total.size(n, h.outWidth)
 	for at := 0; at < list.n; at += keyBlock {
 		if b.pool.stopped() {
 			return
@@ -82,38 +95,36 @@ func (b *Backend) attend(k *worker, r int32, list keyList, h heads) {
 		if at == 0 {
 			part = total
 		}
-		part.reset(n, h.outWidth)
-		m := min(keyBlock, list.n-at)
-		keys, vals := b.keyRows(k, r, list, at, m, h)
-		scores := k.scoreBlock(keys, m, h)
-		padded := roundUp(m, lanes)
-		for i := range n {
-			s := scores[i*keyBlock:][:padded]
-			for j := m; j < padded; j++ {
-				s[j] = negInf
-			}
-			part.max[i], part.sum[i] = kernel.Softmax(s, h.scale)
-		}
-		for j := 0; j < m; {
-			rows, stride, run := vals.run(j, m)
-			kernel.Weigh(part.out, h.outWidth, scores[j:], keyBlock, n, rows, stride, run, h.outWidth)
-			j += run
-		}
+		part.size(n, h.outWidth)
+		b.attendBlock(k, r, list, at, h, part)
 		if at > 0 {
 			total.add(0, block)
 		}
 	}
 	for i := range n {
 		at := (h.first + i) * h.outStride
-		out := h.out[at : at+h.outWidth]
-		if list.n == 0 {
-			clear(out)
-			continue
+		total.divide(h.out[at:at+h.outWidth], i, list.n)
+	}
+}
+
+// attendBlock attends over the block of keys that begins at [at] in the list: first
+// the scores of all heads, then the weighted values.
+func (b *Backend) attendBlock(k *worker, r int32, list keyList, at int, h heads, part *parts) {
+	n, m := h.last-h.first, min(keyBlock, list.n-at)
+	keys, vals := b.keyRows(k, r, list, at, m, h)
+	scores := k.scoreBlock(keys, m, h)
+	padded := roundUp(m, lanes)
+	for i := range n {
+		s := scores[i*keyBlock:][:padded]
+		for j := m; j < padded; j++ {
+			s[j] = negInf
 		}
-		inv := 1 / total.sum[i]
-		for j, v := range total.head(i) {
-			out[j] = v * inv
-		}
+		part.max[i], part.sum[i] = kernel.Softmax(s, h.scale)
+	}
+	for j := 0; j < m; {
+		rows, stride, run := vals.run(j, m)
+		kernel.Weigh(part.out, h.outWidth, scores[j:], keyBlock, n, rows, stride, run, h.outWidth, j > 0)
+		j += run
 	}
 }
 
@@ -137,11 +148,13 @@ func (k *worker) scoreBlock(keys planeRows, m int, h heads) []float32 {
 	return scores
 }
 
-// headGroup is how many heads one attention task takes: enough to reuse a
-// gathered key block, few enough to spread a few rows over the workers.
+// headGroup is how many heads one attention task takes: enough to read each key
+// block for many of them, few enough to spread rows over the workers.
 func (b *Backend) headGroup(rows, heads int) int {
 	tasks := 2 * len(b.pool.workers) // for balance
-	return max(1, min(16, heads*rows/tasks))
+	most := max(1, min(32, heads*rows/tasks))
+	groups := (heads + most - 1) / most
+	return (heads + groups - 1) / groups
 }
 
 // listOf returns the keys a row attends over, and whether the list is lawful:

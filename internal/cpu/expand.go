@@ -90,7 +90,8 @@ func (p *expandPhase) task(k *worker, task int) {
 	job, h := p.jobs[task/op.Heads], task%op.Heads
 	k.head(p.kvb, h, op)
 	total := &k.total
-	total.reset(len(job.rows), op.V)
+	total.size(len(job.rows), op.V)
+	clear(total.out)
 	for i := range total.max {
 		total.max[i], total.sum[i] = negInf, 0
 	}
@@ -141,9 +142,8 @@ func (k *worker) expand(b *Backend, r int32, list keyList, at, m int, op *backen
 	stride := roundUp(op.Nope+op.Rope, lanes)
 	keys, vals := grow(&e.keys, expandBlock*stride), grow(&e.vals, expandBlock*op.V)
 	clear(keys)
-	clear(vals)
-	kernel.Weigh(keys, stride, rows.data, rows.stride, m, e.uk, op.Nope, op.Latent, op.Nope)
-	kernel.Weigh(vals, op.V, rows.data, rows.stride, m, e.uv, op.V, op.Latent, op.V)
+	kernel.Weigh(keys, stride, rows.data, rows.stride, m, e.uk, op.Nope, op.Latent, op.Nope, true)
+	kernel.Weigh(vals, op.V, rows.data, rows.stride, m, e.uv, op.V, op.Latent, op.V, false)
 	for j := range m {
 		copy(keys[j*stride+op.Nope:], rows.data[j*rows.stride+op.Latent:][:op.Rope])
 	}
@@ -172,7 +172,7 @@ func (p *expandPhase) attend(k *worker, rows []int32, h, i0, i1, at, m int, fini
 		}
 	}
 	part := &k.block
-	part.reset(len(tile), op.V)
+	part.size(len(tile), op.V)
 	padded := roundUp(m, lanes)
 	for i, r := range tile {
 		s := scores[i*expandBlock:][:padded]
@@ -182,11 +182,11 @@ func (p *expandPhase) attend(k *worker, rows []int32, h, i0, i1, at, m int, fini
 		}
 		part.max[i], part.sum[i] = kernel.Softmax(s, op.Scale)
 		if !finite { // what a row does not see must not reach it as NaN times zero
-			kernel.Weigh(part.head(i), op.V, s, expandBlock, 1, e.vals, op.V, seen, op.V)
+			kernel.Weigh(part.head(i), op.V, s, expandBlock, 1, e.vals, op.V, seen, op.V, false)
 		}
 	}
 	if finite {
-		kernel.Weigh(part.out, op.V, scores, expandBlock, len(tile), e.vals, op.V, m, op.V)
+		kernel.Weigh(part.out, op.V, scores, expandBlock, len(tile), e.vals, op.V, m, op.V, false)
 	}
 	k.total.add(i0, part)
 }

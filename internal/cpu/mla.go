@@ -88,9 +88,13 @@ func (b *Backend) attendLatent(op *backend.MLAAttend, rows []int32, a mat) {
 	*absorb = absorbPhase{mla, q}
 	b.pool.run(op.Heads, absorb)
 
-	latent := &b.phases.latent
-	*latent = latentPhase{mla, b.headGroup(len(rows), op.Heads)}
-	b.pool.run(len(rows)*latent.groups(), latent)
+	if len(rows) <= fewLines {
+		b.attendBlocks(mla)
+	} else {
+		latent := &b.phases.latent
+		*latent = latentPhase{mla, b.headGroup(len(rows), op.Heads)}
+		b.pool.run(len(rows)*latent.groups(), latent)
+	}
 
 	unabsorb := &b.phases.unabsorb
 	tasks, per := b.tiles(op.V, op.Heads, len(rows))
@@ -151,9 +155,37 @@ func (p *absorbPhase) task(k *worker, h int) {
 	}
 }
 
+// report notes what is wrong with the keys of rows[i].
+func (m *mlaRows) report(i int, list keyList, ok bool) {
+	health := &m.b.result.Health[m.rows[i]]
+	switch {
+	case !ok:
+		*health |= backend.BadSelection
+	case list.n == 0:
+		*health |= backend.NonFinite
+	}
+}
+
+// of describes heads [first, last) of rows[i].
+func (m *mlaRows) of(i, first, last int) heads {
+	line, op := m.a.row(int32(i), m.a.stride), m.op
+	return heads{
+		q: line, out: line, first: first, last: last,
+		qWidth: m.width, outWidth: op.Latent, outStride: m.width,
+		kPlane: op.Plane, vPlane: op.Plane, scale: op.Scale,
+	}
+}
+
+// round rounds what became of head h of rows[i], if kv_b is packed.
+func (m *mlaRows) round(i, h int) {
+	if m.outputs != nil {
+		m.outputs.Set(h*len(m.rows)+i, m.a.row(int32(i), m.a.stride)[h*m.width:][:m.op.Latent])
+	}
+}
+
 // latentPhase computes u_h = softmax(a_h . [c | k] * scale) c, in place of the
 // row's queries: a head's output is shorter than its query and is written after
-// the last read.
+// the last read. A task is some heads of a row.
 type latentPhase struct {
 	mlaRows
 	size int // heads of a task
@@ -162,26 +194,15 @@ type latentPhase struct {
 func (p *latentPhase) groups() int { return (p.op.Heads + p.size - 1) / p.size }
 
 func (p *latentPhase) task(k *worker, task int) {
-	b, op := p.b, p.op
 	i, first := task/p.groups(), task%p.groups()*p.size
-	r := p.rows[i]
-	list, ok := b.listOf(op.Sel, r)
-	if !ok && first == 0 {
-		b.result.Health[r] |= backend.BadSelection
+	last := min(first+p.size, p.op.Heads)
+	list, ok := p.b.listOf(p.op.Sel, p.rows[i])
+	if first == 0 {
+		p.report(i, list, ok)
 	}
-	line, last := p.a.row(int32(i), p.a.stride), min(first+p.size, op.Heads)
-	b.attend(k, r, list, heads{
-		q: line, out: line, first: first, last: last,
-		qWidth: p.width, outWidth: op.Latent, outStride: p.width,
-		kPlane: op.Plane, vPlane: op.Plane, scale: op.Scale,
-	})
-	if ok && list.n == 0 && first == 0 {
-		b.result.Health[r] |= backend.NonFinite
-	}
-	if p.outputs != nil {
-		for h := first; h < last; h++ {
-			p.outputs.Set(h*len(p.rows)+i, line[h*p.width:][:op.Latent])
-		}
+	p.b.attend(k, p.rows[i], list, p.of(i, first, last))
+	for h := first; h < last; h++ {
+		p.round(i, h)
 	}
 }
 

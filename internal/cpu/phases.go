@@ -13,6 +13,8 @@ type phases struct {
 	absorb     absorbPhase
 	expand     expandPhase
 	latent     latentPhase
+	blocks     blocksPhase
+	fold       foldPhase
 	unabsorb   unabsorbPhase
 	gqaWrite   gqaWritePhase
 	gqa        gqaPhase

@@ -5,7 +5,7 @@ import "github.com/cofferdam-ml/cofferdam/internal/offheap"
 // scratch is memory that operations share because no two use it at once. It
 // grows to the largest step seen and stays there.
 type scratch struct {
-	latent, hidden, outputs, absorbed, scores slot
+	latent, hidden, outputs, absorbed, blocks, scores slot
 }
 
 type slot struct{ region *offheap.Region }
@@ -28,7 +28,7 @@ func (s *slot) floats(n int) ([]float32, error) {
 }
 
 func (s *scratch) regions() (open []*offheap.Region) {
-	for _, slot := range []*slot{&s.latent, &s.hidden, &s.outputs, &s.absorbed, &s.scores} {
+	for _, slot := range []*slot{&s.latent, &s.hidden, &s.outputs, &s.absorbed, &s.blocks, &s.scores} {
 		if slot.region != nil {
 			open = append(open, slot.region)
 		}

@@ -10,11 +10,15 @@ func Dots(out []float32, outStride int, q []float32, qStride, lines int, keys []
 		dots(out, outStride, q, qStride, lines, keys, stride, n, width)
 		return
 	}
+	ahead := 0
+	if stride == width {
+		ahead = 4 * Rows * width
+	}
 	for j := 0; j < n; j += Rows {
 		_, _, _ = out[(lines-1)*outStride+j+Rows-1], q[(lines-1)*qStride+width-1], keys[(j+Rows-1)*stride+width-1]
-		dots4(width, &keys[j*stride], stride, &q[0], qStride, lines, &out[j], outStride)
+		dots4(width, &keys[j*stride], stride, &q[0], qStride, lines, &out[j], outStride, ahead)
 	}
 }
 
 //go:noescape
-func dots4(width int, keys *float32, stride int, q *float32, qStride, lines int, out *float32, outStride int)
+func dots4(width int, keys *float32, stride int, q *float32, qStride, lines int, out *float32, outStride, ahead int)

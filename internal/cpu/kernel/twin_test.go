@@ -104,7 +104,7 @@ func TestOrderOfVectors(t *testing.T) {
 				want[i] = addAt(i%n, want[i], p[i/n*rows+k], v[k*n+i%n])
 			}
 		}
-		Weigh(y, n, p, rows, lines, v, n, rows, n)
+		Weigh(y, n, p, rows, lines, v, n, rows, n, true)
 		check("Weigh", y, want)
 
 		x, y, c := v[:n], y[:n], p[0]

@@ -83,9 +83,12 @@ func swiGLU(g, u []float32, clamp float32) {
 }
 
 // weigh is the plain Go twin of Weigh.
-func weigh(y []float32, yStride int, p []float32, pStride, lines int, v []float32, stride, n, cols int) {
+func weigh(y []float32, yStride int, p []float32, pStride, lines int, v []float32, stride, n, cols int, add bool) {
 	for i := range lines {
 		out := y[i*yStride:][:cols]
+		if !add {
+			clear(out)
+		}
 		for k := range n {
 			addScaled(out, p[i*pStride+k], v[k*stride:][:cols])
 		}

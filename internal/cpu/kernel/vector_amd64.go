@@ -41,11 +41,11 @@ func SwiGLU(g, u []float32, clamp float32) {
 	}
 }
 
-// Weigh adds weighted rows: line i of y, of cols columns, takes p[i*pStride+k] of
-// row k of v for every k in [0, n), in order.
-func Weigh(y []float32, yStride int, p []float32, pStride, lines int, v []float32, stride, n, cols int) {
+// Weigh sums weighted rows: line i of y, of cols columns, takes p[i*pStride+k] of row
+// k of v for every k in [0, n), in order, added to what it is or, without add, to zero.
+func Weigh(y []float32, yStride int, p []float32, pStride, lines int, v []float32, stride, n, cols int, add bool) {
 	if !fast || n == 0 {
-		weigh(y, yStride, p, pStride, lines, v, stride, n, cols)
+		weigh(y, yStride, p, pStride, lines, v, stride, n, cols, add)
 		return
 	}
 	_, _, _ = y[(lines-1)*yStride+cols-1], p[(lines-1)*pStride+n-1], v[(n-1)*stride+cols-1]
@@ -53,23 +53,23 @@ func Weigh(y []float32, yStride int, p []float32, pStride, lines int, v []float3
 	for ; c+wide <= cols; c += wide {
 		i := 0
 		for ; i+3 <= lines; i += 3 {
-			weigh3(n, &v[c], stride, &p[i*pStride], pStride, &y[i*yStride+c], yStride)
+			weigh3(n, &v[c], stride, &p[i*pStride], pStride, &y[i*yStride+c], yStride, add)
 		}
 		if i+2 <= lines {
-			weigh2(n, &v[c], stride, &p[i*pStride], pStride, &y[i*yStride+c], yStride)
+			weigh2(n, &v[c], stride, &p[i*pStride], pStride, &y[i*yStride+c], yStride, add)
 			i += 2
 		}
 		if i < lines {
-			weigh1(n, &v[c], stride, &p[i*pStride], &y[i*yStride+c])
+			weigh1(n, &v[c], stride, &p[i*pStride], &y[i*yStride+c], add)
 		}
 	}
 	for ; c+Lanes <= cols; c += Lanes {
 		for i := range lines {
-			weighLanes(n, &v[c], stride, &p[i*pStride], &y[i*yStride+c])
+			weighLanes(n, &v[c], stride, &p[i*pStride], &y[i*yStride+c], add)
 		}
 	}
 	if c < cols {
-		weigh(y[c:], yStride, p, pStride, lines, v[c:], stride, n, cols-c)
+		weigh(y[c:], yStride, p, pStride, lines, v[c:], stride, n, cols-c, add)
 	}
 }
 
@@ -141,16 +141,16 @@ func softmaxAVX(n int, s *float32, scale float32) (largest, sum float32)
 func swiGLUAVX(n int, gate, up *float32, clamp float32)
 
 //go:noescape
-func weigh3(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int)
+func weigh3(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int, add bool)
 
 //go:noescape
-func weigh2(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int)
+func weigh2(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int, add bool)
 
 //go:noescape
-func weigh1(n int, v *float32, stride int, p, y *float32)
+func weigh1(n int, v *float32, stride int, p, y *float32, add bool)
 
 //go:noescape
-func weighLanes(n int, v *float32, stride int, p, y *float32)
+func weighLanes(n int, v *float32, stride int, p, y *float32, add bool)
 
 //go:noescape
 func addScaledAVX(n int, y *float32, c float32, x *float32)

@@ -3,7 +3,8 @@
 #include "textflag.h"
 
 // Weighted sums of rows, 32 columns at a time: accumulators for one to three
-// lines stay in registers while the rows pass by.
+// lines stay in registers while the rows pass by. They begin with what the lines are,
+// or with zeros without waiting for them.
 
 #define YLOAD(Y, A, B, C, D) \
 	VMOVUPS (Y), A; \
@@ -11,14 +12,20 @@
 	VMOVUPS 64(Y), C; \
 	VMOVUPS 96(Y), D
 
+#define YZERO(A, B, C, D) \
+	VXORPS A, A, A; \
+	VXORPS B, B, B; \
+	VXORPS C, C, C; \
+	VXORPS D, D, D
+
 #define YSTORE(Y, A, B, C, D) \
 	VMOVUPS A, (Y); \
 	VMOVUPS B, 32(Y); \
 	VMOVUPS C, 64(Y); \
 	VMOVUPS D, 96(Y)
 
-// func weigh3(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int)
-TEXT ·weigh3(SB), NOSPLIT, $0-56
+// func weigh3(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int, add bool)
+TEXT ·weigh3(SB), NOSPLIT, $0-57
 	MOVQ n+0(FP), CX
 	MOVQ v+8(FP), R8
 	MOVQ stride+16(FP), BX
@@ -31,10 +38,18 @@ TEXT ·weigh3(SB), NOSPLIT, $0-56
 	MOVQ yStride+48(FP), AX
 	LEAQ (DI)(AX*4), R11
 	LEAQ (R11)(AX*4), R12
+	XORQ AX, AX
+	CMPB add+56(FP), $0
+	JEQ  zero
 	YLOAD(DI, Y0, Y1, Y2, Y3)
 	YLOAD(R11, Y4, Y5, Y6, Y7)
 	YLOAD(R12, Y8, Y9, Y10, Y11)
-	XORQ AX, AX
+	JMP  loop
+
+zero:
+	YZERO(Y0, Y1, Y2, Y3)
+	YZERO(Y4, Y5, Y6, Y7)
+	YZERO(Y8, Y9, Y10, Y11)
 	PCALIGN $32
 
 loop:
@@ -67,8 +82,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func weigh2(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int)
-TEXT ·weigh2(SB), NOSPLIT, $0-56
+// func weigh2(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int, add bool)
+TEXT ·weigh2(SB), NOSPLIT, $0-57
 	MOVQ n+0(FP), CX
 	MOVQ v+8(FP), R8
 	MOVQ stride+16(FP), BX
@@ -79,9 +94,16 @@ TEXT ·weigh2(SB), NOSPLIT, $0-56
 	MOVQ y+40(FP), DI
 	MOVQ yStride+48(FP), AX
 	LEAQ (DI)(AX*4), R11
+	XORQ AX, AX
+	CMPB add+56(FP), $0
+	JEQ  zero
 	YLOAD(DI, Y0, Y1, Y2, Y3)
 	YLOAD(R11, Y4, Y5, Y6, Y7)
-	XORQ AX, AX
+	JMP  loop
+
+zero:
+	YZERO(Y0, Y1, Y2, Y3)
+	YZERO(Y4, Y5, Y6, Y7)
 	PCALIGN $32
 
 loop:
@@ -108,16 +130,22 @@ loop:
 	VZEROUPPER
 	RET
 
-// func weigh1(n int, v *float32, stride int, p, y *float32)
-TEXT ·weigh1(SB), NOSPLIT, $0-40
+// func weigh1(n int, v *float32, stride int, p, y *float32, add bool)
+TEXT ·weigh1(SB), NOSPLIT, $0-41
 	MOVQ n+0(FP), CX
 	MOVQ v+8(FP), R8
 	MOVQ stride+16(FP), BX
 	SHLQ $2, BX
 	MOVQ p+24(FP), SI
 	MOVQ y+32(FP), DI
-	YLOAD(DI, Y0, Y1, Y2, Y3)
 	XORQ AX, AX
+	CMPB add+40(FP), $0
+	JEQ  zero
+	YLOAD(DI, Y0, Y1, Y2, Y3)
+	JMP  loop
+
+zero:
+	YZERO(Y0, Y1, Y2, Y3)
 	PCALIGN $32
 
 loop:
@@ -134,16 +162,19 @@ loop:
 	VZEROUPPER
 	RET
 
-// func weighLanes(n int, v *float32, stride int, p, y *float32)
-TEXT ·weighLanes(SB), NOSPLIT, $0-40
+// func weighLanes(n int, v *float32, stride int, p, y *float32, add bool)
+TEXT ·weighLanes(SB), NOSPLIT, $0-41
 	MOVQ n+0(FP), CX
 	MOVQ v+8(FP), R8
 	MOVQ stride+16(FP), BX
 	SHLQ $2, BX
 	MOVQ p+24(FP), SI
 	MOVQ y+32(FP), DI
-	VMOVUPS (DI), Y0
 	XORQ AX, AX
+	VXORPS Y0, Y0, Y0
+	CMPB add+40(FP), $0
+	JEQ  loop
+	VMOVUPS (DI), Y0
 
 loop:
 	VBROADCASTSS (SI)(AX*4), Y12

@@ -37,9 +37,14 @@ func SwiGLU(g, u []float32, clamp float32) {
 	}
 }
 
-// Weigh adds weighted rows: line i of y, of cols columns, takes p[i*pStride+k] of
-// row k of v for every k in [0, n), in order.
-func Weigh(y []float32, yStride int, p []float32, pStride, lines int, v []float32, stride, n, cols int) {
+// Weigh sums weighted rows: line i of y, of cols columns, takes p[i*pStride+k] of row
+// k of v for every k in [0, n), in order, added to what it is or, without add, to zero.
+func Weigh(y []float32, yStride int, p []float32, pStride, lines int, v []float32, stride, n, cols int, add bool) {
+	if !add {
+		for i := range lines {
+			clear(y[i*yStride:][:cols])
+		}
+	}
 	if n == 0 {
 		return
 	}
@@ -64,7 +69,7 @@ func Weigh(y []float32, yStride int, p []float32, pStride, lines int, v []float3
 		}
 	}
 	if c < cols {
-		weigh(y[c:], yStride, p, pStride, lines, v[c:], stride, n, cols-c)
+		weigh(y[c:], yStride, p, pStride, lines, v[c:], stride, n, cols-c, true)
 	}
 }
 

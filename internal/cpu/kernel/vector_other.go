@@ -12,10 +12,10 @@ func Softmax(s []float32, scale float32) (largest, sum float32) { return softmax
 // element does not depend on its place.
 func SwiGLU(g, u []float32, clamp float32) { swiGLU(g, u, clamp) }
 
-// Weigh adds weighted rows: line i of y, of cols columns, takes p[i*pStride+k] of
-// row k of v for every k in [0, n), in order.
-func Weigh(y []float32, yStride int, p []float32, pStride, lines int, v []float32, stride, n, cols int) {
-	weigh(y, yStride, p, pStride, lines, v, stride, n, cols)
+// Weigh sums weighted rows: line i of y, of cols columns, takes p[i*pStride+k] of row
+// k of v for every k in [0, n), in order, added to what it is or, without add, to zero.
+func Weigh(y []float32, yStride int, p []float32, pStride, lines int, v []float32, stride, n, cols int, add bool) {
+	weigh(y, yStride, p, pStride, lines, v, stride, n, cols, add)
 }
 
 // AddScaled adds c*x to y.
