@@ -83,8 +83,8 @@ GLOBL expConst<>(SB), RODATA|NOPTR, $480
 	VPERMILPS $0xff, X4, X5; \
 	VADDSS X5, X6, X6
 
-// func softmaxAVX(n int, s *float32, scale float32) (largest, sum float32)
-TEXT ·softmaxAVX(SB), NOSPLIT, $0-32
+// func softmaxAsm(n int, s *float32, scale float32) (largest, sum float32)
+TEXT ·softmaxAsm(SB), NOSPLIT, $0-32
 	MOVQ n+0(FP), CX
 	MOVQ s+8(FP), SI
 	VBROADCASTSS scale+16(FP), Y0
@@ -124,8 +124,8 @@ sum:
 	VZEROUPPER
 	RET
 
-// func expSumAVX(n int, x *float32, largest float32) float32
-TEXT ·expSumAVX(SB), NOSPLIT, $0-28
+// func expSumAsm(n int, x *float32, largest float32) float32
+TEXT ·expSumAsm(SB), NOSPLIT, $0-28
 	MOVQ n+0(FP), CX
 	MOVQ x+8(FP), SI
 	VBROADCASTSS largest+16(FP), Y1
@@ -146,8 +146,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func swiGLUAVX(n int, gate, up *float32, clamp float32)
-TEXT ·swiGLUAVX(SB), NOSPLIT, $0-28
+// func swiGLUAsm(n int, gate, up *float32, clamp float32)
+TEXT ·swiGLUAsm(SB), NOSPLIT, $0-28
 	MOVQ n+0(FP), CX
 	MOVQ gate+8(FP), DI
 	MOVQ up+16(FP), SI

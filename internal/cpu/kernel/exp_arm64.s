@@ -106,8 +106,8 @@ GLOBL expConst<>(SB), RODATA|NOPTR, $64
 	VDUP  V13.S[3], V1; \
 	FADDS F1, F0, F0
 
-// func softmaxNEON(n int, s *float32, scale float32) (largest, sum float32)
-TEXT ·softmaxNEON(SB), NOSPLIT, $0-32
+// func softmaxAsm(n int, s *float32, scale float32) (largest, sum float32)
+TEXT ·softmaxAsm(SB), NOSPLIT, $0-32
 	MOVD  n+0(FP), R0
 	MOVD  s+8(FP), R1
 	FMOVS scale+16(FP), F15
@@ -148,8 +148,8 @@ sum:
 	FMOVS F0, sum+28(FP)
 	RET
 
-// func expSumNEON(n int, x *float32, largest float32) float32
-TEXT ·expSumNEON(SB), NOSPLIT, $0-28
+// func expSumAsm(n int, x *float32, largest float32) float32
+TEXT ·expSumAsm(SB), NOSPLIT, $0-28
 	MOVD  n+0(FP), R0
 	MOVD  x+8(FP), R1
 	FMOVS largest+16(FP), F14
@@ -171,8 +171,8 @@ loop:
 	FMOVS F0, ret+24(FP)
 	RET
 
-// func swiGLUNEON(n int, gate, up *float32, clamp float32)
-TEXT ·swiGLUNEON(SB), NOSPLIT, $0-28
+// func swiGLUAsm(n int, gate, up *float32, clamp float32)
+TEXT ·swiGLUAsm(SB), NOSPLIT, $0-28
 	MOVD  n+0(FP), R0
 	MOVD  gate+8(FP), R1
 	MOVD  up+16(FP), R2

@@ -187,8 +187,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func addScaledAVX(n int, y *float32, c float32, x *float32)
-TEXT ·addScaledAVX(SB), NOSPLIT, $0-32
+// func addScaledAsm(n int, y *float32, c float32, x *float32)
+TEXT ·addScaledAsm(SB), NOSPLIT, $0-32
 	MOVQ n+0(FP), CX
 	MOVQ y+8(FP), DI
 	VBROADCASTSS c+16(FP), Y0
@@ -206,8 +206,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func blendAVX(n int, y *float32, a float32, x *float32, c float32)
-TEXT ·blendAVX(SB), NOSPLIT, $0-36
+// func blendAsm(n int, y *float32, a float32, x *float32, c float32)
+TEXT ·blendAsm(SB), NOSPLIT, $0-36
 	MOVQ n+0(FP), CX
 	MOVQ y+8(FP), DI
 	VBROADCASTSS a+16(FP), Y0
@@ -226,8 +226,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func scaleMulAVX(n int, dst, x *float32, s float32, w *float32)
-TEXT ·scaleMulAVX(SB), NOSPLIT, $0-40
+// func scaleMulAsm(n int, dst, x *float32, s float32, w *float32)
+TEXT ·scaleMulAsm(SB), NOSPLIT, $0-40
 	MOVQ n+0(FP), CX
 	MOVQ dst+8(FP), DI
 	MOVQ x+16(FP), SI
@@ -246,8 +246,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func reluSumAVX(n int, out, d, w *float32, scale float32)
-TEXT ·reluSumAVX(SB), NOSPLIT, $0-36
+// func reluSumAsm(n int, out, d, w *float32, scale float32)
+TEXT ·reluSumAsm(SB), NOSPLIT, $0-36
 	MOVQ n+0(FP), CX
 	MOVQ out+8(FP), DI
 	MOVQ d+16(FP), SI
@@ -269,8 +269,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func addLanesAVX(n int, s *Sums, a, b *float32)
-TEXT ·addLanesAVX(SB), NOSPLIT, $0-32
+// func addLanesAsm(n int, s *Sums, a, b *float32)
+TEXT ·addLanesAsm(SB), NOSPLIT, $0-32
 	MOVQ n+0(FP), CX
 	MOVQ s+8(FP), DX
 	MOVQ a+16(FP), SI

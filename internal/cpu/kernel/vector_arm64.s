@@ -17,6 +17,18 @@
 	SUB  $64, Y; \
 	VST1 [A.S4, B.S4, C.S4, D.S4], (Y)
 
+// YLOAD's zeros, which leave Y where it does.
+#define YZERO(Y, A, B, C, D, E, F, G, H) \
+	ADD  $64, Y; \
+	VEOR A.B16, A.B16, A.B16; \
+	VEOR B.B16, B.B16, B.B16; \
+	VEOR C.B16, C.B16, C.B16; \
+	VEOR D.B16, D.B16, D.B16; \
+	VEOR E.B16, E.B16, E.B16; \
+	VEOR F.B16, F.B16, F.B16; \
+	VEOR G.B16, G.B16, G.B16; \
+	VEOR H.B16, H.B16, H.B16
+
 #define YLOAD1(Y) YLOAD(Y, V0, V1, V2, V3, V4, V5, V6, V7)
 #define YLOAD2(Y) YLOAD(Y, V8, V9, V10, V11, V12, V13, V14, V15)
 #define YLOAD3(Y) YLOAD(Y, V16, V17, V18, V19, V20, V21, V22, V23)
@@ -35,8 +47,8 @@
 #define VHALF1 VLD1.P 64(R8), [V28.S4, V29.S4, V30.S4, V31.S4]
 #define VHALF2 VLD1.P (R8)(R4), [V28.S4, V29.S4, V30.S4, V31.S4]
 
-// func weigh3(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int)
-TEXT ·weigh3(SB), NOSPLIT, $0-56
+// func weigh3(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int, add bool)
+TEXT ·weigh3(SB), NOSPLIT, $0-57
 	MOVD n+0(FP), R0
 	MOVD v+8(FP), R8
 	MOVD stride+16(FP), R4
@@ -50,9 +62,17 @@ TEXT ·weigh3(SB), NOSPLIT, $0-56
 	MOVD yStride+48(FP), R5
 	ADD  R5<<2, R9, R10
 	ADD  R5<<2, R10, R11
+	MOVBU add+56(FP), R6
+	CBZ  R6, zero
 	YLOAD1(R9)
 	YLOAD2(R10)
 	YLOAD3(R11)
+	B    loop
+
+zero:
+	YZERO(R9, V0, V1, V2, V3, V4, V5, V6, V7)
+	YZERO(R10, V8, V9, V10, V11, V12, V13, V14, V15)
+	YZERO(R11, V16, V17, V18, V19, V20, V21, V22, V23)
 
 loop:
 	VLD1R.P 4(R1), [V24.S4]
@@ -73,8 +93,8 @@ loop:
 	YSTORE3(R11)
 	RET
 
-// func weigh2(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int)
-TEXT ·weigh2(SB), NOSPLIT, $0-56
+// func weigh2(n int, v *float32, stride int, p *float32, pStride int, y *float32, yStride int, add bool)
+TEXT ·weigh2(SB), NOSPLIT, $0-57
 	MOVD n+0(FP), R0
 	MOVD v+8(FP), R8
 	MOVD stride+16(FP), R4
@@ -86,8 +106,15 @@ TEXT ·weigh2(SB), NOSPLIT, $0-56
 	MOVD y+40(FP), R9
 	MOVD yStride+48(FP), R5
 	ADD  R5<<2, R9, R10
+	MOVBU add+56(FP), R6
+	CBZ  R6, zero
 	YLOAD1(R9)
 	YLOAD2(R10)
+	B    loop
+
+zero:
+	YZERO(R9, V0, V1, V2, V3, V4, V5, V6, V7)
+	YZERO(R10, V8, V9, V10, V11, V12, V13, V14, V15)
 
 loop:
 	VLD1R.P 4(R1), [V24.S4]
@@ -104,8 +131,8 @@ loop:
 	YSTORE2(R10)
 	RET
 
-// func weigh1(n int, v *float32, stride int, p, y *float32)
-TEXT ·weigh1(SB), NOSPLIT, $0-40
+// func weigh1(n int, v *float32, stride int, p, y *float32, add bool)
+TEXT ·weigh1(SB), NOSPLIT, $0-41
 	MOVD n+0(FP), R0
 	MOVD v+8(FP), R8
 	MOVD stride+16(FP), R4
@@ -113,7 +140,13 @@ TEXT ·weigh1(SB), NOSPLIT, $0-40
 	SUB  $64, R4
 	MOVD p+24(FP), R1
 	MOVD y+32(FP), R9
+	MOVBU add+40(FP), R6
+	CBZ  R6, zero
 	YLOAD1(R9)
+	B    loop
+
+zero:
+	YZERO(R9, V0, V1, V2, V3, V4, V5, V6, V7)
 
 loop:
 	VLD1R.P 4(R1), [V24.S4]
@@ -126,14 +159,18 @@ loop:
 	YSTORE1(R9)
 	RET
 
-// func weighLanes(n int, v *float32, stride int, p, y *float32)
-TEXT ·weighLanes(SB), NOSPLIT, $0-40
+// func weighLanes(n int, v *float32, stride int, p, y *float32, add bool)
+TEXT ·weighLanes(SB), NOSPLIT, $0-41
 	MOVD n+0(FP), R0
 	MOVD v+8(FP), R8
 	MOVD stride+16(FP), R4
 	LSL  $2, R4
 	MOVD p+24(FP), R1
 	MOVD y+32(FP), R9
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	MOVBU add+40(FP), R6
+	CBZ  R6, loop
 	VLD1 (R9), [V0.S4, V1.S4]
 
 loop:
@@ -146,8 +183,8 @@ loop:
 	VST1 [V0.S4, V1.S4], (R9)
 	RET
 
-// func addScaledNEON(n int, y *float32, c float32, x *float32)
-TEXT ·addScaledNEON(SB), NOSPLIT, $0-32
+// func addScaledAsm(n int, y *float32, c float32, x *float32)
+TEXT ·addScaledAsm(SB), NOSPLIT, $0-32
 	MOVD  n+0(FP), R0
 	MOVD  y+8(FP), R1
 	FMOVS c+16(FP), F0
@@ -164,8 +201,8 @@ loop:
 	BGT  loop
 	RET
 
-// func blendNEON(n int, y *float32, a float32, x *float32, c float32)
-TEXT ·blendNEON(SB), NOSPLIT, $0-36
+// func blendAsm(n int, y *float32, a float32, x *float32, c float32)
+TEXT ·blendAsm(SB), NOSPLIT, $0-36
 	MOVD  n+0(FP), R0
 	MOVD  y+8(FP), R1
 	FMOVS a+16(FP), F5
@@ -186,8 +223,8 @@ loop:
 	BGT  loop
 	RET
 
-// func scaleMulNEON(n int, dst, x *float32, s float32, w *float32)
-TEXT ·scaleMulNEON(SB), NOSPLIT, $0-40
+// func scaleMulAsm(n int, dst, x *float32, s float32, w *float32)
+TEXT ·scaleMulAsm(SB), NOSPLIT, $0-40
 	MOVD  n+0(FP), R0
 	MOVD  dst+8(FP), R1
 	MOVD  x+16(FP), R2
@@ -207,8 +244,8 @@ loop:
 	BGT  loop
 	RET
 
-// func reluSumNEON(n int, out, d, w *float32, scale float32)
-TEXT ·reluSumNEON(SB), NOSPLIT, $0-36
+// func reluSumAsm(n int, out, d, w *float32, scale float32)
+TEXT ·reluSumAsm(SB), NOSPLIT, $0-36
 	MOVD  n+0(FP), R0
 	MOVD  out+8(FP), R1
 	MOVD  d+16(FP), R2
@@ -229,8 +266,8 @@ loop:
 	VST1 [V2.S4], (R1)
 	RET
 
-// func addLanesNEON(n int, s *Sums, a, b *float32)
-TEXT ·addLanesNEON(SB), NOSPLIT, $0-32
+// func addLanesAsm(n int, s *Sums, a, b *float32)
+TEXT ·addLanesAsm(SB), NOSPLIT, $0-32
 	MOVD n+0(FP), R0
 	MOVD s+8(FP), R1
 	MOVD a+16(FP), R2
