@@ -1,7 +1,9 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/cofferdam-ml/cofferdam/internal/backend"
 	"github.com/cofferdam-ml/cofferdam/internal/offheap"
@@ -22,30 +24,37 @@ func (u *latentUp) uk(h int) int { return h * u.ukStep }
 // v returns the first row of head h in uv.
 func (u *latentUp) v(h int) int { return u.uvFirst + h*u.uvStep }
 
-// LoadKVB implements backend.Backend. W_uk is expanded to f32,
-// [heads][latent][nope]; W_uv needs no copy, since its rows contract over the latent
-// and are read where they are stored.
+// LoadKVB implements backend.Backend. W_uk is copied to [heads][latent][nope], in f32
+// unless bfloat16 holds it all; W_uv needs no copy, since its rows contract over the
+// latent and are read where they are stored.
 func (b *Backend) LoadKVB(v backend.View, heads, nope, vdim int) (backend.Weight, error) {
 	if err := checkKVB(v, heads, nope, vdim); err != nil {
 		return 0, err
 	}
 	latent := v.Cols
-	region, err := offheap.Alloc(4 * heads * latent * nope)
+	dtype, size := backend.F32, 4
+	if v.DType == backend.BF16 && v.Scales.Rows == 0 {
+		dtype, size = backend.BF16, 2
+	}
+	region, err := offheap.Alloc(size * heads * latent * nope)
 	if err != nil {
 		return 0, fmt.Errorf("cpu: weight %s: %w", v.Name, err)
 	}
 	b.regions = append(b.regions, region)
-	w := newWeight(v)
-	ukT := region.Float32s()
+	w, ukT := newWeight(v), region.Bytes()[:size*heads*latent*nope]
 	up := &latentUp{uv: w, ukStep: latent, uvFirst: nope, uvStep: nope + vdim}
-	up.ukT = newWeight(backend.View{Name: v.Name, Rows: heads * latent, Cols: nope, DType: backend.F32, Data: region.Bytes()})
+	up.ukT = newWeight(backend.View{Name: v.Name, Rows: heads * latent, Cols: nope, DType: dtype, Data: ukT})
 	row := make([]float32, latent)
 	err = guard("load "+v.Name, func() {
 		for h := range heads {
-			dst := ukT[h*latent*nope:]
 			for n := range nope {
 				for l, x := range w.row(h*(nope+vdim)+n, row) {
-					dst[l*nope+n] = x
+					dst := ukT[size*((h*latent+l)*nope+n):]
+					if dtype == backend.BF16 {
+						binary.LittleEndian.PutUint16(dst, toBF16(x))
+					} else {
+						binary.LittleEndian.PutUint32(dst, math.Float32bits(x))
+					}
 				}
 			}
 		}
