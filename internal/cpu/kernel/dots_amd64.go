@@ -11,8 +11,8 @@ func Dots(out []float32, outStride int, q []float32, qStride, lines int, keys []
 		return
 	}
 	ahead := 0
-	if stride == width {
-		ahead = 4 * Rows * width
+	if threes := lines / 3; threes > 0 && stride == width {
+		ahead = min(64, 4*Rows*Lanes/threes+1)
 	}
 	for j := 0; j < n; j += Rows {
 		_, _, _ = out[(lines-1)*outStride+j+Rows-1], q[(lines-1)*qStride+width-1], keys[(j+Rows-1)*stride+width-1]

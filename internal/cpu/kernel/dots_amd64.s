@@ -41,12 +41,11 @@
 	VFMADD231PS Y15, Y13, B; \
 	VFMADD231PS Y15, Y14, C
 
-// The keys that follow are fetched on the way, 64 bytes for each 32 of a line: two
-// passes over lines reach to their end, at [SP]; after that R15 stays on keys that are
-// here already.
+// The keys that follow are fetched on the way, [ahead] bytes further on for each 32
+// of a line.
 
 // func dots4(width int, keys *float32, stride int, q *float32, qStride, lines int, out *float32, outStride, ahead int)
-TEXT ·dots4(SB), NOSPLIT, $8-72
+TEXT ·dots4(SB), NOSPLIT, $0-72
 	MOVQ width+0(FP), CX
 	SHLQ $2, CX
 	MOVQ keys+8(FP), R8
@@ -56,9 +55,6 @@ TEXT ·dots4(SB), NOSPLIT, $8-72
 	LEAQ (R8)(BX*2), R10
 	LEAQ (R9)(BX*2), R11
 	LEAQ (R8)(BX*4), R15
-	MOVQ ahead+64(FP), AX
-	ADDQ R15, AX
-	MOVQ AX, end-8(SP)
 	MOVQ q+24(FP), DI
 	MOVQ qStride+32(FP), R13
 	SHLQ $2, R13
@@ -70,8 +66,6 @@ TEXT ·dots4(SB), NOSPLIT, $8-72
 	JLT  two
 
 three:
-	CMPQ R15, end-8(SP)
-	CMOVQGE R8, R15
 	LEAQ (DI)(R13*1), SI
 	LEAQ (DI)(R13*2), R12
 	DOTZERO(Y0, Y1, Y2, Y3)
@@ -89,7 +83,7 @@ loop3:
 	DOTKEY(R9, Y1, Y5, Y9)
 	DOTKEY(R10, Y2, Y6, Y10)
 	DOTKEY(R11, Y3, Y7, Y11)
-	ADDQ $64, R15
+	ADDQ ahead+64(FP), R15
 	ADDQ $32, AX
 	CMPQ AX, CX
 	JLT  loop3
