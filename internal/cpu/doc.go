@@ -20,6 +20,12 @@
 // A row is rounded once, where it is made or before the first product that reads it,
 // and by itself, so that row invariance holds as it does for f32.
 //
+// # Attention
+//
+// The keys that a row attends over are cut into blocks of 64; each gives maxima, sums
+// and weighted values, and blocks are combined in ascending order. With few rows a task
+// is a block, for all heads that share the keys; with many it is a row.
+//
 // # How work is divided
 //
 // A [Backend] owns a pool of workers. One operation is one or a few phases;

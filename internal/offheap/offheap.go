@@ -77,7 +77,8 @@ func newRegion(b []byte, release func() error) *Region {
 }
 
 // Alloc maps n bytes of zeroed, writable memory. Pages are taken from the system
-// when they are first touched. Alloc(0) is an empty region.
+// when they are first touched; on Linux large regions ask for large ones, see
+// [AllocHuge]. Alloc(0) is an empty region.
 func Alloc(n int) (*Region, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrSize, n)
@@ -85,7 +86,11 @@ func Alloc(n int) (*Region, error) {
 	if n == 0 {
 		return newRegion(nil, nil), nil
 	}
-	b, release, err := alloc(n)
+	take := alloc
+	if n >= 4*hugePage {
+		take = allocHuge
+	}
+	b, release, err := take(n)
 	if err != nil {
 		return nil, fmt.Errorf("offheap: map %d bytes: %w", n, err)
 	}

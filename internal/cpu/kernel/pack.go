@@ -33,10 +33,7 @@ func PackInt4(dst []byte, rows [][]float32) []byte {
 			binary.LittleEndian.PutUint16(block[PanelRows*Group/2+2*r:], half)
 			encode(x, inverseOf(half), -8, 7, &codes)
 			for i := 0; i < Group/2; i += 4 {
-				b := block[8*i+4*r:][:4]
-				for j := range b {
-					b[j] = byte(codes[i+j]+8) | byte(codes[i+j+Group/2]+8)<<4
-				}
+				binary.LittleEndian.PutUint32(block[8*i+4*r:], nibbles(&codes, i)|nibbles(&codes, i+Group/2)<<4)
 			}
 		}
 		dst = append(dst, block[:]...)
@@ -56,16 +53,22 @@ func PackInt8(dst []byte, rows [][]float32) []byte {
 			binary.LittleEndian.PutUint16(block[PanelRows*Group+2*r:], half)
 			encode(x, inverseOf(half), -127, 127, &codes)
 			for i := 0; i < Group; i += 4 {
-				b := block[8*i+4*r:][:4]
-				for j := range b {
-					b[j] = byte(codes[i+j])
-				}
+				binary.LittleEndian.PutUint32(block[8*i+4*r:], four(&codes, i))
 			}
 		}
 		dst = append(dst, block[:]...)
 	}
 	return dst
 }
+
+// four returns codes [i, i+4) as bytes.
+func four(codes *[Group]int8, i int) uint32 {
+	return uint32(uint8(codes[i])) | uint32(uint8(codes[i+1]))<<8 | uint32(uint8(codes[i+2]))<<16 | uint32(uint8(codes[i+3]))<<24
+}
+
+// nibbles returns codes [i, i+4), which are -8 to 7, plus 8: to flip the fourth bit is
+// to add 8 to what four bits hold.
+func nibbles(codes *[Group]int8, i int) uint32 { return (four(codes, i) ^ 0x08080808) & 0x0f0f0f0f }
 
 // group returns elements [k, k+Group) of a row, filled up with zeros.
 func group(row []float32, k int) *[Group]float32 {
@@ -111,9 +114,8 @@ func scaleInt8(x *[Group]float32) (half uint16) {
 	return half
 }
 
-// extreme returns the element of the largest magnitude; it is not finite if one of
-// them is not.
-func extreme(x *[Group]float32) float32 {
+// extremeGroup is the plain Go twin of extreme.
+func extremeGroup(x *[Group]float32) float32 {
 	var most uint32 // magnitude above, sign below
 	for _, v := range x {
 		most = max(most, bits.RotateLeft32(math.Float32bits(v), 1))

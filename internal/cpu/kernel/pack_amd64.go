@@ -12,5 +12,17 @@ func encode(x *[Group]float32, inverse, lowest, highest float32, codes *[Group]i
 	return encodeAVX(&x[0], inverse, lowest, highest, &codes[0])
 }
 
+// extreme returns the element of the largest magnitude; it is not finite if one of
+// them is not.
+func extreme(x *[Group]float32) float32 {
+	if !fast {
+		return extremeGroup(x)
+	}
+	return extremeAVX(&x[0])
+}
+
+//go:noescape
+func extremeAVX(x *float32) float32
+
 //go:noescape
 func encodeAVX(x *float32, inverse, lowest, highest float32, codes *int8) (products, squares float32)

@@ -56,3 +56,32 @@ TEXT ·encodeAVX(SB), NOSPLIT, $0-40
 	VMOVSS X8, squares+36(FP)
 	VZEROUPPER
 	RET
+
+// MAGNITUDE moves the sign of elements below their magnitude.
+#define MAGNITUDE(at, x, t) \
+	VMOVDQU at(SI), x \
+	VPSRLD $31, x, t  \
+	VPADDD x, x, x    \
+	VPOR   t, x, x
+
+// func extremeAVX(x *float32) float32
+TEXT ·extremeAVX(SB), NOSPLIT, $0-12
+	MOVQ x+0(FP), SI
+	MAGNITUDE(0, Y0, Y4)
+	MAGNITUDE(32, Y1, Y5)
+	MAGNITUDE(64, Y2, Y6)
+	MAGNITUDE(96, Y3, Y7)
+	VPMAXUD Y1, Y0, Y0
+	VPMAXUD Y3, Y2, Y2
+	VPMAXUD Y2, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPMAXUD X1, X0, X0
+	VPSHUFD $0x4e, X0, X1
+	VPMAXUD X1, X0, X0
+	VPSHUFD $0xb1, X0, X1
+	VPMAXUD X1, X0, X0
+	VMOVD X0, AX
+	RORL $1, AX
+	MOVL AX, ret+8(FP)
+	VZEROUPPER
+	RET

@@ -8,3 +8,9 @@ package kernel
 func encode(x *[Group]float32, inverse, lowest, highest float32, codes *[Group]int8) (products, squares float32) {
 	return encodeGroup(x, inverse, lowest, highest, codes)
 }
+
+// extreme returns the element of the largest magnitude; it is not finite if one of
+// them is not.
+func extreme(x *[Group]float32) float32 {
+	return extremeGroup(x)
+}

@@ -240,6 +240,26 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// The twins find the same element, whatever is among the others.
+func TestExtreme(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 5))
+	inf := float32(math.Inf(1))
+	odd := []float32{0, float32(math.Copysign(0, -1)), 1e-42, -1e-42, 3e38, -3e38, inf, -inf, float32(math.NaN())}
+	for i := range 2000 {
+		var x [Group]float32
+		random(r, x[:])
+		for range i % 4 {
+			x[r.IntN(Group)] = odd[r.IntN(len(odd))]
+		}
+		if i%8 == 7 {
+			x[r.IntN(Group)] = -extremeGroup(&x)
+		}
+		if have, want := extreme(&x), extremeGroup(&x); math.Float32bits(have) != math.Float32bits(want) {
+			t.Fatalf("%g of %g, want %g", have, x, want)
+		}
+	}
+}
+
 func near(a, b float32) bool { return math.Abs(float64(a-b)) <= 64*0x1p-24*math.Abs(float64(b)) }
 
 func TestQuantized(t *testing.T) {
