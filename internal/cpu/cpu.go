@@ -28,6 +28,7 @@ type Backend struct {
 	groups      moe.Groups
 	scoreBudget int     // scoreBudget; tests lower it
 	rowOf       []int32 // row of each grouped slot
+	bounds      []int   // of the weight rows of the tasks of a product
 	blocks      []ffn   // experts with rows
 	absorbed    []int32 // rows that attend absorbed where others do not
 	phases      phases

@@ -31,9 +31,10 @@
 // A [Backend] owns a pool of workers. One operation is one or a few phases;
 // within a phase, workers claim tasks until none is left and look at the step's
 // abort word before each. Matrix products are tasks of some output columns: a few
-// rows multiply the weights as they are stored, many rows share weights that are
-// decoded block by block, so no weight is ever expanded whole; panels serve any
-// number of rows as they lie. The inner loops are the kernels of internal/cpu/kernel.
+// rows multiply the weights as they are stored, in long pieces first and short ones in
+// the end, since memory is slow at the beginning of a piece; many rows share weights
+// that are decoded block by block, so no weight is ever expanded whole; panels serve
+// any number of rows as they lie. The inner loops are the kernels of internal/cpu/kernel.
 //
 // A step allocates nothing once one of its size has run.
 //

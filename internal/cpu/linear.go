@@ -21,24 +21,23 @@ func (b *Backend) linear(dst mat, x lines, w *weight, bias []float32, add bool) 
 	if len(x.rows) == 0 {
 		return
 	}
-	tasks, per := b.tiles(w.Rows, 1, len(x.rows))
 	p := &b.phases.linear
-	*p = linearPhase{dst, x, w, bias, add, per}
-	b.pool.run(tasks, p)
+	*p = linearPhase{dst, x, w, bias, add, b.pieces(w.Rows, len(x.rows))}
+	b.pool.run(len(p.bounds)-1, p)
 }
 
 type linearPhase struct {
-	dst  mat
-	x    lines
-	w    *weight
-	bias []float32
-	add  bool
-	per  int // weight rows of a task
+	dst    mat
+	x      lines
+	w      *weight
+	bias   []float32
+	add    bool
+	bounds []int // of the weight rows of tasks
 }
 
 func (p *linearPhase) task(k *worker, i int) {
-	n0 := i * p.per
-	t := k.products(&k.y, p.w, n0, min(n0+p.per, p.w.Rows), p.x)
+	n0, n1 := p.bounds[i], p.bounds[i+1]
+	t := k.products(&k.y, p.w, n0, n1, p.x)
 	for line, r := range p.x.rows {
 		out := p.dst.row(r, p.w.Rows)[n0:]
 		for j, v := range t.line(line) {

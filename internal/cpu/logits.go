@@ -40,9 +40,8 @@ func (p *finalNormPhase) task(_ *worker, i int) {
 // runLogits multiplies the out rows only; line i of the result is row Out[i].
 func (b *Backend) runLogits(op *backend.Logits) {
 	head, dst := b.weight(op.Head), b.mat(op.Dst)
-	tasks, per := b.tiles(head.Rows, 1, len(b.step.Out))
 	p := &b.phases.logits
-	*p = logitsPhase{op, lines{}, dst, head, per, p.lines[:0], p.rows[:0]}
+	*p = logitsPhase{op, lines{}, dst, head, nil, p.lines[:0], p.rows[:0]}
 	for i, r := range b.step.Out {
 		if b.alive[r] {
 			p.lines, p.rows = append(p.lines, int32(i)), append(p.rows, r)
@@ -52,7 +51,8 @@ func (b *Backend) runLogits(op *backend.Logits) {
 		return
 	}
 	p.x = b.lines(&b.codes.x, b.mat(op.N), p.rows, head)
-	b.pool.run(tasks, p)
+	p.bounds = b.pieces(head.Rows, len(p.rows))
+	b.pool.run(len(p.bounds)-1, p)
 	out := &b.phases.out
 	*out = outPhase{b: b, l: mat{dst.data, head.Rows}, valid: min(op.Valid, head.Rows)}
 	b.eachOut(out)
@@ -63,13 +63,13 @@ type logitsPhase struct {
 	x           lines
 	dst         mat
 	head        *weight
-	per         int
+	bounds      []int   // of the weight rows of tasks
 	lines, rows []int32 // lines of the result, and the rows that they come from
 }
 
 func (p *logitsPhase) task(k *worker, i int) {
-	n0 := i * p.per
-	t := k.products(&k.y, p.head, n0, min(n0+p.per, p.head.Rows), p.x)
+	n0, n1 := p.bounds[i], p.bounds[i+1]
+	t := k.products(&k.y, p.head, n0, n1, p.x)
 	for i, line := range p.lines {
 		out := p.dst.row(line, p.head.Rows)[n0:]
 		for j, v := range t.line(i) {

@@ -18,7 +18,7 @@ type ffn struct {
 }
 
 // runFFN runs blocks of equal shape: hidden is [lines, inner], out [lines, H].
-// Workers take (block, column tile) pairs, so a block with many lines spreads.
+// Workers take some rows of a block or of a few, so a block with many lines spreads.
 func (b *Backend) runFFN(blocks []ffn, out mat, clamp float32, add bool) {
 	if len(blocks) == 0 || len(blocks[0].at) == 0 {
 		return
@@ -40,63 +40,87 @@ func (b *Backend) runFFN(blocks []ffn, out mat, clamp float32, add bool) {
 		hidden.data = raw
 	}
 
+	each := lines / len(blocks)
 	gate := &b.phases.gate
-	tasks, per := b.tiles(inner, 2*len(blocks), lines/len(blocks))
-	*gate = gatePhase{blocks, hidden, codes, clamp, tasks, per}
-	b.pool.run(len(blocks)*tasks, gate)
+	*gate = gatePhase{b.divide(blocks, inner, each), hidden, codes, clamp}
+	b.pool.run(gate.tasks(), gate)
 
 	down := &b.phases.down
-	tasks, per = b.tiles(width, len(blocks), lines/len(blocks))
-	*down = downPhase{blocks, hidden, codes, out, add, tasks, per}
-	b.pool.run(len(blocks)*tasks, down)
+	*down = downPhase{b.divide(blocks, width, each), hidden, codes, out, add}
+	b.pool.run(down.tasks(), down)
 }
 
-// gatePhase computes silu(gate x) * up x, a block and some of its rows a task.
+// divided are rows of blocks, one block's after the other's, in pieces. In them a block
+// has a multiple of tileUnit rows, so that each piece begins a panel.
+type divided struct {
+	blocks []ffn
+	height int
+	bounds []int
+}
+
+// divide cuts n rows of each block for some lines each.
+func (b *Backend) divide(blocks []ffn, n, lines int) divided {
+	height := roundUp(n, tileUnit)
+	return divided{blocks, height, b.pieces(len(blocks)*height, lines)}
+}
+
+func (d *divided) tasks() int { return len(d.bounds) - 1 }
+
+// each calls f with the rows [n0, n1) of blocks that are in a piece.
+func (d *divided) each(piece, rows int, f func(block *ffn, n0, n1 int)) {
+	for at, end := d.bounds[piece], d.bounds[piece+1]; at < end; {
+		n0 := at % d.height
+		n1 := min(n0+end-at, d.height)
+		f(&d.blocks[at/d.height], n0, min(n1, rows))
+		at += n1 - n0
+	}
+}
+
+// gatePhase computes silu(gate x) * up x, some rows a task.
 type gatePhase struct {
-	blocks     []ffn
-	hidden     mat
-	codes      *kernel.Quantized // hidden, rounded; nil if down is stored
-	clamp      float32
-	tiles, per int // tasks of a block, weight rows of a task
+	divided
+	hidden mat
+	codes  *kernel.Quantized // hidden, rounded; nil if down is stored
+	clamp  float32
 }
 
 func (p *gatePhase) task(k *worker, task int) {
-	f, n0 := &p.blocks[task/p.tiles], task%p.tiles*p.per
-	n1 := min(n0+p.per, f.gate.Rows)
-	gate := k.products(&k.y, f.gate, n0, n1, f.in)
-	up := k.products(&k.y2, f.up, n0, n1, f.in)
-	kernel.SwiGLU(gate.y, up.y, p.clamp)
-	for i, at := range f.at {
-		if p.codes != nil {
-			p.codes.SetPart(f.first+i, n0/kernel.Group, gate.line(i))
-		} else {
-			copy(p.hidden.row(at, f.gate.Rows)[n0:], gate.line(i))
+	p.each(task, p.blocks[0].gate.Rows, func(f *ffn, n0, n1 int) {
+		gate := k.products(&k.y, f.gate, n0, n1, f.in)
+		up := k.products(&k.y2, f.up, n0, n1, f.in)
+		kernel.SwiGLU(gate.y, up.y, p.clamp)
+		for i, at := range f.at {
+			if p.codes != nil {
+				p.codes.SetPart(f.first+i, n0/kernel.Group, gate.line(i))
+			} else {
+				copy(p.hidden.row(at, f.gate.Rows)[n0:], gate.line(i))
+			}
 		}
-	}
+	})
 }
 
 type downPhase struct {
-	blocks     []ffn
-	hidden     mat
-	codes      *kernel.Quantized
-	out        mat
-	add        bool
-	tiles, per int
+	divided
+	hidden mat
+	codes  *kernel.Quantized
+	out    mat
+	add    bool
 }
 
 func (p *downPhase) task(k *worker, task int) {
-	f, n0 := &p.blocks[task/p.tiles], task%p.tiles*p.per
-	width := f.down.Rows
-	t := k.products(&k.y, f.down, n0, min(n0+p.per, width), lines{p.hidden, f.at, p.codes, f.first})
-	for line, at := range f.at {
-		o := p.out.row(at, width)[n0:]
-		for j, v := range t.line(line) {
-			if p.add {
-				v += o[j]
+	width := p.blocks[0].down.Rows
+	p.each(task, width, func(f *ffn, n0, n1 int) {
+		t := k.products(&k.y, f.down, n0, n1, lines{p.hidden, f.at, p.codes, f.first})
+		for line, at := range f.at {
+			o := p.out.row(at, width)[n0:]
+			for j, v := range t.line(line) {
+				if p.add {
+					v += o[j]
+				}
+				o[j] = v
 			}
-			o[j] = v
 		}
-	}
+	})
 }
 
 func (b *Backend) runMLP(op *backend.MLP) {
