@@ -20,6 +20,9 @@
 //	err = step.Check(uploaded)                     // always, before the upload
 //	errs := step.Complete(results)                 // marks rise; or step.Abort()
 //
+// A loop of steps keeps one and begins it again with [Pool.BeginIn], which allocates
+// nothing.
+//
 // # Six guards
 //
 // Each stops the founding leak, a request that read pages which nobody had

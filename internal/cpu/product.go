@@ -24,7 +24,7 @@ const (
 	kBlock   = 256
 	// chunkLines is how many lines share the decoding of a block: their partial
 	// sums stay in the second-level cache.
-	chunkLines = 192
+	chunkLines = 128
 	// tileUnit is what the weight rows of a task are a multiple of: of whole groups
 	// of activations, where they are rounded for the next product, and so of panels.
 	tileUnit = kernel.Group
