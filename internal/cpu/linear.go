@@ -22,7 +22,7 @@ func (b *Backend) linear(dst mat, x lines, w *weight, bias []float32, add bool) 
 		return
 	}
 	p := &b.phases.linear
-	*p = linearPhase{dst, x, w, bias, add, b.pieces(w.Rows, len(x.rows))}
+	*p = linearPhase{dst, x, w, bias, add, b.pieces(w.Rows, len(x.rows), longTile)}
 	b.pool.run(len(p.bounds)-1, p)
 }
 

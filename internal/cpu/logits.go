@@ -51,7 +51,7 @@ func (b *Backend) runLogits(op *backend.Logits) {
 		return
 	}
 	p.x = b.lines(&b.codes.x, b.mat(op.N), p.rows, head)
-	p.bounds = b.pieces(head.Rows, len(p.rows))
+	p.bounds = b.pieces(head.Rows, len(p.rows), longTile)
 	b.pool.run(len(p.bounds)-1, p)
 	out := &b.phases.out
 	*out = outPhase{b: b, l: mat{dst.data, head.Rows}, valid: min(op.Valid, head.Rows)}

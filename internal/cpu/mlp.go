@@ -58,10 +58,17 @@ type divided struct {
 	bounds []int
 }
 
-// divide cuts n rows of each block for some lines each.
+// divide cuts n rows of each block, which have some lines each on average. Where one has
+// many, a long piece of its rows would be long work.
 func (b *Backend) divide(blocks []ffn, n, lines int) divided {
+	longest := longTile
+	for _, f := range blocks {
+		if len(f.at) > fewLines {
+			longest = fewTile
+		}
+	}
 	height := roundUp(n, tileUnit)
-	return divided{blocks, height, b.pieces(len(blocks)*height, lines)}
+	return divided{blocks, height, b.pieces(len(blocks)*height, lines, longest)}
 }
 
 func (d *divided) tasks() int { return len(d.bounds) - 1 }

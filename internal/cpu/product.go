@@ -34,7 +34,7 @@ const (
 	// fewTile is maxTile for few lines. They are bound by memory, which is slow at the
 	// beginning of each piece: with pieces of 64 rows two cores read a fifth less.
 	fewTile = 256
-	// longTile bounds the longest pieces that pieces makes.
+	// longTile bounds the longest pieces of a product.
 	longTile = 1024
 )
 
@@ -70,15 +70,15 @@ func (b *Backend) tiles(n, count, lines int) (tasks, per int) {
 
 // pieces returns where the tasks of n weight rows begin, and n: those of tiles for many
 // lines, and for few lines a piece for each worker from half of the rows, then from
-// half of what is left, and so on. Memory is read in long runs, and in the end nobody
-// waits long.
-func (b *Backend) pieces(n, lines int) []int {
+// half of what is left, and so on, none longer than longest. Memory is read in long
+// runs, and in the end nobody waits long.
+func (b *Backend) pieces(n, lines, longest int) []int {
 	bounds, workers := append(b.bounds[:0], 0), len(b.pool.workers)
 	_, per := b.tiles(n, 1, lines)
 	for at := 0; at < n; {
 		size := per
 		if lines <= fewLines {
-			size = max(tileUnit, min(longTile, (n-at)/(2*workers)/tileUnit*tileUnit))
+			size = max(tileUnit, min(longest, (n-at)/(2*workers)/tileUnit*tileUnit))
 		}
 		for range workers {
 			if at < n {

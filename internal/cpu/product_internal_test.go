@@ -14,7 +14,7 @@ func TestPieces(t *testing.T) {
 				if lines <= fewLines {
 					most = longTile
 				}
-				bounds := b.pieces(n, lines)
+				bounds := b.pieces(n, lines, longTile)
 				if bounds[0] != 0 || bounds[len(bounds)-1] != n {
 					t.Fatalf("%d rows, %d lines, %d threads: %v", n, lines, threads, bounds)
 				}
