@@ -13,7 +13,7 @@ import (
 // Every step of a scheduler uses the same.
 type batch struct {
 	entries []kvcache.Entry
-	step    kvcache.Step
+	memory  kvcache.StepMemory
 	byLease map[*kvcache.Lease]turn
 	in      []turn // who is in the step, by sequence
 	up      backend.Step
@@ -36,8 +36,9 @@ func (s *scheduler) step(turns []turn) {
 		b.entries = append(b.entries, kvcache.Entry{Lease: t.g.lease, At: t.at, Tokens: t.tokens})
 		b.byLease[t.g.lease] = t
 	}
-	st := &b.step
-	if err := s.pool.cache.BeginIn(st, b.entries); err != nil {
+	st, err := s.pool.cache.BeginIn(&b.memory, b.entries)
+	clear(b.entries) // nothing holds on to tokens for longer than it needs them
+	if err != nil {
 		for _, t := range turns {
 			t.g.finish(kvcache.CauseFailed, err)
 		}
@@ -84,7 +85,7 @@ func (s *scheduler) refused(g *generation, err error) {
 }
 
 // compute uploads a step, waits for it and copies what it gave.
-func (s *scheduler) compute(st *kvcache.Step, b *batch) error {
+func (s *scheduler) compute(st kvcache.Step, b *batch) error {
 	a := st.Arrays()
 	if err := st.Check(a); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (s *scheduler) leave() {
 
 // deliver completes a step: marks rise, and ids go to those whose echo and
 // health are right.
-func (b *batch) deliver(st *kvcache.Step) {
+func (b *batch) deliver(st kvcache.Step) {
 	r, a := &b.got, st.Arrays()
 	b.results, b.health = b.results[:0], b.health[:0]
 	for q, t := range b.in {

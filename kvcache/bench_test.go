@@ -54,8 +54,9 @@ func benchmarkStep(b *testing.B, sequences, length int) {
 		l := fillUp(b, p, s, tokens(i*10_000, length))
 		entries = append(entries, Entry{l, length, []int32{1}})
 	}
+	var memory StepMemory
 	for b.Loop() {
-		st, err := p.Begin(entries)
+		st, err := p.BeginIn(&memory, entries)
 		if err != nil || len(st.Refused()) > 0 {
 			b.Fatal(err, st.Refused())
 		}

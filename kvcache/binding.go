@@ -9,17 +9,21 @@ import "fmt"
 // generation and tag, pinned by this step; and null pages everywhere else.
 // Call it always, last thing before the upload. On error nothing of the step
 // may run: Abort it.
-func (s *Step) Check(up Arrays) error {
-	p := s.pool
+func (s Step) Check(up Arrays) error {
+	if s.m == nil {
+		return unknownStep(0)
+	}
+	p := s.m.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.flaw(nil, s.check(up))
+	m := s.memory()
+	if m == nil || !p.core.flies(m.epoch) {
+		return p.flaw(nil, unknownStep(s.Epoch()))
+	}
+	return p.flaw(nil, m.check(up))
 }
 
-func (s *Step) check(up Arrays) error {
-	if !s.pool.core.flies(s.epoch) {
-		return unknownStep(s.epoch)
-	}
+func (m *StepMemory) check(up Arrays) error {
 	seqs, rows := len(up.KVLen), len(up.IDs)
 	for _, f := range []struct {
 		name       string
@@ -40,44 +44,43 @@ func (s *Step) check(up Arrays) error {
 	if up.QStart[0] != 0 {
 		return unbound(-1, "QStart[0] 0", fmt.Sprint(up.QStart[0]))
 	}
-	seen := zeros(s.scratch.seen, len(s.leases))
-	s.scratch.seen = seen
+	m.seen = zeros(m.seen, len(m.leases))
 	for q := range seqs {
 		if a, b := up.QStart[q], up.QStart[q+1]; b < a || int(b) > rows {
 			return unbound(-1, fmt.Sprintf("QStart[%d] in [%d, %d]", q+1, a, rows), fmt.Sprint(b))
 		}
-		if err := s.checkSequence(up, q, seen); err != nil {
+		if err := m.checkSequence(up, q); err != nil {
 			return err
 		}
 	}
 	if err := checkPadding(up, int(up.QStart[seqs]), rows); err != nil {
 		return err
 	}
-	for q, ok := range seen {
+	for q, ok := range m.seen {
 		if !ok {
-			return unbound(-1, fmt.Sprintf("the sequence of request %d", s.leases[q].id.request), "none")
+			return unbound(-1, fmt.Sprintf("the sequence of request %d", m.leases[q].id.request), "none")
 		}
 	}
 	return nil
 }
 
 // checkSequence checks sequence q of the upload: rows, then pages.
-func (s *Step) checkSequence(up Arrays, q int, seen []bool) error {
-	c := s.pool.core
+func (m *StepMemory) checkSequence(up Arrays, q int) error {
+	c := m.pool.core
 	first, end := int(up.QStart[q]), int(up.QStart[q+1])
 	pages, tags := up.Pages[q*up.Stride:(q+1)*up.Stride], up.PageTag[q*up.Stride:(q+1)*up.Stride]
 	reach := 0
 	if up.KVLen[q] != 0 || up.Tag[q] != 0 || up.Session[q] != 0 {
-		i, ok := s.seqs[up.Tag[q]]
-		if !ok || seen[i] {
+		i, ok := m.seqs[up.Tag[q]]
+		if !ok || m.seen[i] {
 			return unbound(-1, "each sequence of the step once", fmt.Sprintf("lease %d", up.Tag[q]))
 		}
-		seen[i] = true
-		l := c.lease(s.leases[i].id)
-		if l == nil || l.step != s.epoch || l.nonce != up.Tag[q] || l.session != up.Session[q] {
+		m.seen[i] = true
+		l := c.lease(m.leases[i].id)
+		if l == nil || l.step != m.epoch || l.nonce != up.Tag[q] || l.session != up.Session[q] {
 			return unbound(-1, "session and lease of the step", fmt.Sprintf("session %d, lease %d", up.Session[q], up.Tag[q]))
 		}
-		at := int(s.at[i])
+		at := int(m.at[i])
 		if int(up.KVLen[q]) != at+len(l.pending) || end-first < len(l.pending) {
 			return unbound(at, fmt.Sprintf("%d rows up to %d", len(l.pending), at+len(l.pending)), fmt.Sprintf("%d up to %d", end-first, up.KVLen[q]))
 		}

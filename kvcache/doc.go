@@ -20,8 +20,8 @@
 //	err = step.Check(uploaded)                     // always, before the upload
 //	errs := step.Complete(results)                 // marks rise; or step.Abort()
 //
-// A loop of steps keeps one and begins it again with [Pool.BeginIn], which allocates
-// nothing.
+// A loop of steps keeps a [StepMemory] and begins them with [Pool.BeginIn], which
+// allocates nothing.
 //
 // # Six guards
 //

@@ -148,7 +148,7 @@ type admission struct {
 }
 
 type simStep struct {
-	*Step
+	Step
 	pool *simPool
 	of   []*simRequest
 }

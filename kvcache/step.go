@@ -42,20 +42,27 @@ type Arrays struct {
 }
 
 // Step is a step in flight. It pins every page that it reads or writes until
-// Complete or Abort, one of which must be called.
+// Complete or Abort, one of which must be called. The zero Step is one that has ended.
 type Step struct {
-	pool    *Pool
-	epoch   uint64
-	arrays  Arrays
-	leases  []*Lease
-	at      []int32        // first position of each sequence
-	seqs    map[uint64]int // nonce -> sequence
-	refused []Refusal
-	scratch stepScratch
+	m    *StepMemory
+	turn uint64 // of the memory: once another step has begun in it, this one is over
 }
 
-// stepScratch is memory that is filled anew by each method that uses it.
-type stepScratch struct {
+// StepMemory is what a step is written to. The zero value is ready; it must not be
+// copied. See [Pool.BeginIn].
+type StepMemory struct {
+	self      *StepMemory
+	pool      *Pool
+	turn      uint64
+	beginning bool // with the pool unlocked now and then
+	epoch     uint64
+	arrays    Arrays
+	leases    []*Lease
+	at        []int32        // first position of each sequence
+	seqs      map[uint64]int // nonce -> sequence
+	refused   []Refusal
+
+	// Filled anew by each method that uses them.
 	feeds    []feed
 	stuck    []bool // by entry
 	seen     []bool // by sequence
@@ -77,62 +84,75 @@ type Result struct {
 // others run without them. A request is in at most one step at a time.
 //
 // Begin may scrub pages itself when too few are ready.
-func (p *Pool) Begin(entries []Entry) (*Step, error) {
-	s := new(Step)
-	if err := p.BeginIn(s, entries); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
+// A pool that closes has [ErrPoolClosed].
+func (p *Pool) Begin(entries []Entry) (Step, error) { return p.BeginIn(new(StepMemory), entries) }
 
-// BeginIn is [Pool.Begin] in the memory of s, which is new or has ended, so that a
-// scheduler with one Step allocates nothing. All that s returned before is
-// overwritten. A step in flight, or of another pool, is an [*IntegrityError].
-func (p *Pool) BeginIn(s *Step, entries []Entry) error {
+// BeginIn is [Pool.Begin] in memory that was used before, so that a scheduler's turn
+// allocates nothing. What the step before returned is overwritten, and that step is
+// over: its methods find nothing and end nothing. Memory whose step is in flight, that
+// another goroutine begins a step in, that belongs to another pool or was copied is an
+// [*IntegrityError] of kind [ErrBinding], and stays as it is.
+func (p *Pool) BeginIn(m *StepMemory, entries []Entry) (Step, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.pool != nil && (s.pool != p || p.core.flies(s.epoch)) {
-		return p.flaw(nil, &IntegrityError{Kind: ErrBinding, Position: -1, Want: "a step of this pool that has ended", Have: fmt.Sprintf("step %d", s.epoch)})
+	if m.self == nil {
+		m.self, m.pool = m, p
 	}
+	if m.self != m || m.pool != p || m.beginning || p.core.flies(m.epoch) {
+		return Step{}, p.flaw(nil, &IntegrityError{Kind: ErrBinding, Position: -1, Want: "memory of this pool whose step has ended", Have: fmt.Sprintf("memory of step %d", m.epoch)})
+	}
+	m.beginning = true
+	defer func() { m.beginning = false }()
 	for {
+		m.reset()
 		if p.closing {
-			return ErrPoolClosed
+			return Step{}, ErrPoolClosed
 		}
-		s.reset(p)
-		p.sift(entries, s)
-		if len(s.scratch.feeds) == 0 {
-			return nil
+		p.sift(entries, m)
+		if len(m.feeds) == 0 {
+			return Step{m, m.turn}, nil
 		}
-		p.begin = begin{s.scratch.feeds}
+		p.begin = begin{m.feeds}
 		fx, err := p.apply(&p.begin)
 		p.begin = begin{}
 		if err == nil {
-			s.epoch = fx.epoch
-			s.fill(s.scratch.feeds)
-			return nil
+			m.epoch = fx.epoch
+			m.fill()
+			return Step{m, m.turn}, nil
 		}
 		var short *shortError
 		if !errors.As(err, &short) {
-			s.reset(p)
-			return p.flaw(nil, err)
+			m.reset()
+			return Step{}, p.flaw(nil, err)
 		}
 		p.free(short.pages)
 	}
 }
 
-// reset empties a step and keeps its memory, but no lease.
-func (s *Step) reset(p *Pool) {
-	clear(s.leases)
-	clear(s.refused)
-	clear(s.seqs)
-	a := &s.arrays
-	*s = Step{
-		pool: p, leases: s.leases[:0], at: s.at[:0], seqs: s.seqs, refused: s.refused[:0], scratch: s.scratch,
-		arrays: Arrays{
-			IDs: a.IDs[:0], Seq: a.Seq[:0], Pos: a.Pos[:0], QStart: a.QStart[:0], KVLen: a.KVLen[:0],
-			Session: a.Session[:0], Tag: a.Tag[:0], Pages: a.Pages[:0], PageTag: a.PageTag[:0],
-		},
+// reset begins a turn with nothing in the memory, no lease and no token of the turns
+// before either.
+func (m *StepMemory) reset() {
+	clear(m.leases)
+	clear(m.refused)
+	clear(m.seqs)
+	clear(m.feeds[:cap(m.feeds)])
+	a := &m.arrays
+	clear(a.IDs[:cap(a.IDs)])
+	m.turn++
+	m.epoch = 0
+	m.leases, m.at, m.refused, m.feeds = m.leases[:0], m.at[:0], m.refused[:0], m.feeds[:0]
+	*a = Arrays{
+		IDs: a.IDs[:0], Seq: a.Seq[:0], Pos: a.Pos[:0], QStart: a.QStart[:0], KVLen: a.KVLen[:0],
+		Session: a.Session[:0], Tag: a.Tag[:0], Pages: a.Pages[:0], PageTag: a.PageTag[:0],
 	}
+}
+
+// memory returns the memory of a step, or nil once another step has begun in it.
+func (s Step) memory() *StepMemory {
+	if s.m == nil || s.m.turn != s.turn {
+		return nil
+	}
+	return s.m
 }
 
 // zeros returns n zeros, in the memory of list if that is large enough.
@@ -144,31 +164,29 @@ func zeros[T any](list []T, n int) []T {
 
 // sift separates the entries that can run. Growing one may requeue another, so
 // all grow before any is judged.
-func (p *Pool) sift(entries []Entry, s *Step) {
-	stuck := zeros(s.scratch.stuck, len(entries))
-	feeds := s.scratch.feeds[:0]
+func (p *Pool) sift(entries []Entry, m *StepMemory) {
+	m.stuck = zeros(m.stuck, len(entries))
 	if p.cfg.Admission == Clamp {
 		for i, e := range entries {
 			if e.Lease != nil && e.Lease.pool == p && e.Lease.live() != nil {
 				p.grow = grow{e.Lease.id, len(e.Tokens)}
 				_, err := p.apply(&p.grow)
-				stuck[i] = err == errNoRoom
+				m.stuck[i] = err == errNoRoom
 			}
 		}
 	}
 	for i, e := range entries {
 		err := p.may(e)
-		if stuck[i] && e.Lease.live() != nil {
+		if m.stuck[i] && e.Lease.live() != nil {
 			err = p.exhausted(e.Lease)
 		}
 		if err != nil {
-			s.refused = append(s.refused, Refusal{e.Lease, p.flaw(e.Lease, err)})
+			m.refused = append(m.refused, Refusal{e.Lease, p.flaw(e.Lease, err)})
 			continue
 		}
-		s.leases = append(s.leases, e.Lease)
-		feeds = append(feeds, feed{e.Lease.id, int32(e.At), e.Tokens})
+		m.leases = append(m.leases, e.Lease)
+		m.feeds = append(m.feeds, feed{e.Lease.id, int32(e.At), e.Tokens})
 	}
-	s.scratch.feeds, s.scratch.stuck = feeds, stuck
 }
 
 // may checks an entry, above all that the tokens of the prompt are the ones
@@ -201,18 +219,18 @@ func (l *Lease) markOr0() int {
 }
 
 // fill builds the arrays.
-func (s *Step) fill(feeds []feed) {
-	c := s.pool.core
-	a := &s.arrays
-	for _, f := range feeds {
+func (m *StepMemory) fill() {
+	c := m.pool.core
+	a := &m.arrays
+	for _, f := range m.feeds {
 		a.Stride = max(a.Stride, int(c.lease(f.id).pinned[byStep]))
 	}
-	a.Pages, a.PageTag = zeros(a.Pages, len(feeds)*a.Stride), zeros(a.PageTag, len(feeds)*a.Stride)
+	a.Pages, a.PageTag = zeros(a.Pages, len(m.feeds)*a.Stride), zeros(a.PageTag, len(m.feeds)*a.Stride)
 	a.QStart = append(a.QStart, 0)
-	if s.seqs == nil {
-		s.seqs = make(map[uint64]int, len(feeds))
+	if m.seqs == nil {
+		m.seqs = make(map[uint64]int, len(m.feeds))
 	}
-	for q, f := range feeds {
+	for q, f := range m.feeds {
 		l := c.lease(f.id)
 		for i, t := range f.tokens {
 			a.IDs, a.Seq, a.Pos = append(a.IDs, t), append(a.Seq, int32(q)), append(a.Pos, f.at+int32(i))
@@ -225,69 +243,108 @@ func (s *Step) fill(feeds []feed) {
 			a.Pages[q*a.Stride+i] = r.page
 			a.PageTag[q*a.Stride+i] = c.s.pages[r.page].tag
 		}
-		s.seqs[l.nonce] = q
-		s.at = append(s.at, f.at)
+		m.seqs[l.nonce] = q
+		m.at = append(m.at, f.at)
+	}
+	clear(m.feeds) // the callers' tokens
+}
+
+// Epoch names the step; results echo it. 0: no entry could run, or the step is over
+// and another has begun in its memory.
+func (s Step) Epoch() uint64 {
+	if m := s.memory(); m != nil {
+		return m.epoch
+	}
+	return 0
+}
+
+// Arrays returns the snapshot. Read it, copy it, pad and permute the copy; do
+// not change it. It is good until a step begins in the same memory.
+func (s Step) Arrays() Arrays {
+	m := s.memory()
+	if m == nil {
+		return Arrays{}
+	}
+	a := m.arrays
+	return Arrays{
+		IDs: slices.Clip(a.IDs), Seq: slices.Clip(a.Seq), Pos: slices.Clip(a.Pos),
+		QStart: slices.Clip(a.QStart), KVLen: slices.Clip(a.KVLen), Session: slices.Clip(a.Session), Tag: slices.Clip(a.Tag),
+		Stride: a.Stride, Pages: slices.Clip(a.Pages), PageTag: slices.Clip(a.PageTag),
 	}
 }
 
-// Epoch names the step; results echo it. 0: no entry could run.
-func (s *Step) Epoch() uint64 { return s.epoch }
-
-// Arrays returns the snapshot. Read it, copy it, pad and permute the copy; do
-// not change it. It is good until the step begins again.
-func (s *Step) Arrays() Arrays { return s.arrays }
-
 // Leases returns the requests in the order of the snapshot's sequences.
-func (s *Step) Leases() []*Lease { return s.leases }
+func (s Step) Leases() []*Lease {
+	if m := s.memory(); m != nil {
+		return m.leases
+	}
+	return nil
+}
 
 // Refused returns the entries that are not in the step.
-func (s *Step) Refused() []Refusal { return s.refused }
+func (s Step) Refused() []Refusal {
+	if m := s.memory(); m != nil {
+		return m.refused
+	}
+	return nil
+}
 
 // Complete ends the step: the marks rise by the rows that arrived, pages that
 // this fills are sealed, everything is unpinned. Per result it returns nil if
 // the output may be delivered; ErrEnded or the terminal error if the request
 // ended meanwhile; an [*IntegrityError] if the echo is not that of a sequence
-// of this step. A sequence without a result gains no row. The list is good until
-// the step begins again.
-func (s *Step) Complete(results []Result) []error {
-	p := s.pool
+// of this step, or the step has ended. A sequence without a result gains no row.
+// The list is good until a step begins in the same memory.
+func (s Step) Complete(results []Result) []error {
+	if s.m == nil {
+		return slices.Repeat([]error{unknownStep(0)}, len(results))
+	}
+	p := s.m.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	arrivals := s.scratch.arrivals[:0]
+	m := s.memory()
+	if m == nil || !p.core.flies(m.epoch) {
+		return slices.Repeat([]error{p.flaw(nil, unknownStep(s.Epoch()))}, len(results))
+	}
+	m.arrivals = m.arrivals[:0]
 	for _, r := range results {
 		a := arrival{none, r.Tag, r.Session, r.Epoch, int32(max(min(r.Rows, maxContext), -1))}
-		if q, ok := s.seqs[r.Tag]; ok {
-			a.slot = s.leases[q].id.slot
+		if q, ok := m.seqs[r.Tag]; ok {
+			a.slot = m.leases[q].id.slot
 		}
-		arrivals = append(arrivals, a)
+		m.arrivals = append(m.arrivals, a)
 	}
-	p.complete = complete{s.epoch, arrivals}
+	p.complete = complete{m.epoch, m.arrivals}
 	fx, err := p.apply(&p.complete)
-	outcomes := zeros(s.scratch.outcomes, len(results))
-	s.scratch.arrivals, s.scratch.outcomes = arrivals, outcomes
-	for i := range outcomes {
+	m.outcomes = zeros(m.outcomes, len(results))
+	for i := range m.outcomes {
 		if err != nil {
-			outcomes[i] = p.flaw(nil, err)
+			m.outcomes[i] = p.flaw(nil, err)
 			continue
 		}
 		var l *Lease
-		if q, ok := s.seqs[results[i].Tag]; ok {
-			l = s.leases[q]
+		if q, ok := m.seqs[results[i].Tag]; ok {
+			l = m.leases[q]
 		}
-		if outcomes[i] = p.flaw(l, fx.outcomes[i]); outcomes[i] == ErrEnded {
-			outcomes[i] = l.ended()
+		if m.outcomes[i] = p.flaw(l, fx.outcomes[i]); m.outcomes[i] == ErrEnded {
+			m.outcomes[i] = l.ended()
 		}
 	}
 	p.pump()
-	return outcomes
+	return m.outcomes
 }
 
 // Abort ends the step without raising any mark: what it wrote, nobody reads.
-// After Complete it does nothing.
-func (s *Step) Abort() {
-	p := s.pool
+// After Complete it does nothing, whatever has begun since.
+func (s Step) Abort() {
+	if s.m == nil {
+		return
+	}
+	p := s.m.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.apply(abort{s.epoch}) // refused if it has ended
-	p.pump()
+	if m := s.memory(); m != nil {
+		p.apply(abort{m.epoch}) // refused if it has ended
+		p.pump()
+	}
 }

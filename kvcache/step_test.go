@@ -294,13 +294,12 @@ func cloned(a Arrays) Arrays {
 }
 
 // A step in used memory is the step that it would be in new memory, however the one
-// before it looked; and one in flight, or of another pool, keeps its memory.
+// before it looked; and memory of a step in flight stays as it is.
 func TestBeginInUsedMemory(t *testing.T) {
 	p, store := testPool(t, 32, nil)
-	other, _ := testPool(t, 8, nil)
 	a, b, c := admitted(t, session(t, p, "a"), tokens(1, 22), 10), admitted(t, session(t, p, "b"), tokens(50, 6), 10), admitted(t, session(t, p, "c"), tokens(80, 3), 10)
 	prefill(t, p, store, c)
-	var used Step
+	var used StepMemory
 	for _, entries := range [][]Entry{
 		{{a, 0, tokens(1, 22)}, {b, 0, tokens(50, 6)}, {c, 3, []int32{4}}},
 		{{b, 6, []int32{9}}, {a, 21, []int32{3}}}, // a is refused
@@ -308,21 +307,32 @@ func TestBeginInUsedMemory(t *testing.T) {
 		{{a, 3, []int32{3}}}, // nobody is left
 		{{a, 22, []int32{3}}, {c, 7, []int32{8}}},
 	} {
-		if err := p.BeginIn(&used, entries); err != nil {
+		s, err := p.BeginIn(&used, entries)
+		if err != nil {
 			t.Fatal(err)
 		}
-		epoch, have := used.Epoch(), used.Arrays()
-		if epoch != 0 {
-			if err := p.BeginIn(&used, entries); !errors.Is(err, ErrBinding) {
-				t.Errorf("a step in flight: %v", err)
+		have := s.Arrays()
+		if epoch := s.Epoch(); epoch != 0 {
+			if _, err := p.BeginIn(&used, entries); !errors.Is(err, ErrBinding) {
+				t.Errorf("memory of a step in flight: %v", err)
 			}
-			if used.Epoch() != epoch || used.Check(have) != nil {
+			if s.Epoch() != epoch || s.Check(have) != nil {
 				t.Error("a step in flight was overwritten")
 			}
 		}
+		for _, ids := range [][]int32{have.IDs[len(have.IDs):cap(have.IDs)], used.arrays.IDs[len(have.IDs):cap(used.arrays.IDs)]} {
+			if slices.ContainsFunc(ids, func(id int32) bool { return id != 0 }) {
+				t.Error("tokens of a step before are kept")
+			}
+		}
+		for _, f := range used.feeds[:cap(used.feeds)] {
+			if f.tokens != nil {
+				t.Error("tokens of the caller are kept")
+			}
+		}
 		have = cloned(have)
-		leases, refused := slices.Clone(used.Leases()), len(used.Refused())
-		used.Abort()
+		leases, refused := slices.Clone(s.Leases()), len(s.Refused())
+		s.Abort()
 		fresh, err := p.Begin(entries)
 		if err != nil {
 			t.Fatal(err)
@@ -333,11 +343,77 @@ func TestBeginInUsedMemory(t *testing.T) {
 		}
 		fresh.Complete(results(fresh))
 	}
-	if err := other.BeginIn(&used, nil); !errors.Is(err, ErrBinding) {
-		t.Errorf("a step of another pool: %v", err)
-	}
 	for _, l := range []*Lease{a, b, c} {
 		l.End(CauseStop, nil)
+	}
+}
+
+// Who still holds a step whose memory serves another finds nothing there and ends
+// nothing; and memory has one owner.
+func TestOldStepEndsNothing(t *testing.T) {
+	p, store := testPool(t, 32, nil)
+	other, _ := testPool(t, 8, nil)
+	a, b := admitted(t, session(t, p, "a"), tokens(1, 6), 10), admitted(t, session(t, p, "b"), tokens(50, 6), 10)
+	prefill(t, p, store, a)
+	var m StepMemory
+	old, err := p.BeginIn(&m, []Entry{{a, 6, []int32{7}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	upload, rs := cloned(old.Arrays()), results(old)
+	for _, err := range old.Complete(rs) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if errs := old.Complete(rs); !errors.Is(errs[0], ErrBinding) {
+		t.Errorf("completed twice: %v", errs)
+	}
+	now, err := p.BeginIn(&m, []Entry{{b, 0, tokens(50, 6)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Abort()
+	if errs := old.Complete(results(now)); !errors.Is(errs[0], ErrBinding) {
+		t.Errorf("an old step completes: %v", errs)
+	}
+	if err := old.Check(upload); !errors.Is(err, ErrBinding) {
+		t.Errorf("an old step checks an upload: %v", err)
+	}
+	if old.Epoch() != 0 || old.Leases() != nil || old.Refused() != nil || !reflect.DeepEqual(old.Arrays(), Arrays{}) {
+		t.Error("an old step shows another's")
+	}
+	if err := now.Check(now.Arrays()); err != nil {
+		t.Errorf("ended by an old one: %v", err)
+	}
+
+	copied := m
+	m.beginning = true
+	_, concurrent := p.BeginIn(&m, nil)
+	m.beginning = false
+	_, inFlight := p.BeginIn(&m, nil)
+	now.Complete(results(now))
+	_, copy := p.BeginIn(&copied, nil)
+	_, foreign := other.BeginIn(&m, nil)
+	for what, err := range map[string]error{"beginning": concurrent, "in flight": inFlight, "a copy": copy, "of another pool": foreign} {
+		if !errors.Is(err, ErrBinding) {
+			t.Errorf("memory that is %s: %v", what, err)
+		}
+	}
+
+	a.End(CauseStop, nil)
+	b.End(CauseStop, nil)
+	p.Close()
+	closed, err := p.BeginIn(&m, nil)
+	if !errors.Is(err, ErrPoolClosed) {
+		t.Errorf("a closed pool: %v", err)
+	}
+	closed.Abort()
+	if err := closed.Check(upload); !errors.Is(err, ErrBinding) {
+		t.Errorf("no step checks an upload: %v", err)
+	}
+	if errs := closed.Complete(rs); len(errs) != 1 || !errors.Is(errs[0], ErrBinding) {
+		t.Errorf("no step completes: %v", errs)
 	}
 }
 

@@ -117,7 +117,7 @@ func (s *tagStore) run(a Arrays, legal func(q int, pos int, r row) error) error 
 }
 
 // results echoes a step whose rows all arrived.
-func results(s *Step) []Result {
+func results(s Step) []Result {
 	a := s.Arrays()
 	var out []Result
 	for q := range a.KVLen {

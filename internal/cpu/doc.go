@@ -23,8 +23,10 @@
 // # Attention
 //
 // The keys that a row attends over are cut into blocks of 64; each gives maxima, sums
-// and weighted values, and blocks are combined in ascending order. With few rows a task
-// is a block, for all heads that share the keys; with many it is a row.
+// and weighted values, and blocks are combined in ascending order. In MLA with few rows
+// a task is a block, for all heads if there are blocks enough; with many rows it is a
+// row, or some heads of it. In GQA it is a row and a key head. FastPrefill has blocks of
+// its own, of 128 keys.
 //
 // # How work is divided
 //

@@ -118,7 +118,7 @@ var plantedFaults = []struct {
 		"acc := k.few(w, n0+g*groupRows, x, rows)\n", "acc := k.few(w, n0+g*groupRows, x, rows)\n\t\t\tacc[0][0], acc[0][7] = acc[0][7], acc[0][0]\n",
 		"Linear/Batch"},
 	{"a key block that depends on the batch", "mlafew.go",
-		"list := p.lists[i]\n\tblocks", "list := p.lists[i]\n\tif len(p.rows) == 1 && p.first == 0 {\n\t\tp.part(i, 1, h, h+1).sum[0] *= 1.00001\n\t}\n\tblocks",
+		"total, next := p.part(i, h, h+1), r.at\n", "total, next := p.part(i, h, h+1), r.at\n\tif len(p.rows) == 1 && r.done == 0 {\n\t\tp.part(r.at, h, h+1).sum[0] *= 1.00001\n\t}\n",
 		"MLAAttend/Dense/odd/Batch"},
 	{"what came before a wave of blocks is lost", "mlafew.go",
 		"\t\t\tcopy(kept.sum, total.sum)\n", "",

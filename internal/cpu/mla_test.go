@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,9 +14,17 @@ import (
 
 // A few rows have their keys attended over in blocks side by side, as many as are kept
 // at once, and more rows in one block after another: the bits of a row are the same
-// alone, in eight with contexts of up to two waves of blocks, in nine, and for any
-// number of threads.
+// alone, in eight with contexts of up to two waves of blocks, in nine, with a list of
+// all keys instead of none, beside a row without a key, and for any number of threads.
 func TestRowsOfAnyStepAttendAlike(t *testing.T) {
+	for _, format := range []backend.KVFormat{backend.KVF32, backend.KVBF16} {
+		for _, packed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v packed=%v", format, packed), func(t *testing.T) { attendAlike(t, format, packed) })
+		}
+	}
+}
+
+func attendAlike(t *testing.T, format backend.KVFormat, packed bool) {
 	const (
 		heads, nope, rope, vdim, latent = 5, 16, 8, 12, 24
 		size, perSequence               = 16, 43
@@ -34,12 +43,25 @@ func TestRowsOfAnyStepAttendAlike(t *testing.T) {
 	queries, _ := random(len(all) * heads * (nope + rope))
 	var stored [][]byte
 	for range 4 * perSequence {
-		_, page := random(size * (latent + rope))
+		list, page := random(size * (latent + rope))
+		if format == backend.KVBF16 {
+			page = page[:0]
+			for _, x := range list {
+				page = binary.LittleEndian.AppendUint16(page, uint16(math.Float32bits(x)>>16))
+			}
+		}
 		stored = append(stored, page)
 	}
 
-	attend := func(threads int, rows ...int) (out [][]float32) {
-		b := cpu.Open(threads)
+	attend := func(threads int, selected bool, rows ...int) (out [][]float32) {
+		dev := cpu.Open(threads)
+		defer dev.Close()
+		b := dev.Packer(func(string) cpu.Format {
+			if packed {
+				return cpu.Int8
+			}
+			return cpu.AsStored
+		})
 		defer b.Close()
 		kvb, err := b.LoadKVB(backend.View{Name: "kv_b", Rows: heads * (nope + vdim), Cols: latent, DType: backend.F32, Data: up}, heads, nope, vdim)
 		if err != nil {
@@ -53,7 +75,7 @@ func TestRowsOfAnyStepAttendAlike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pages, err := b.NewPages(backend.PageSpec{Pages: len(stored), PageSize: size, Format: backend.KVF32, Planes: []int{latent + rope}})
+		pages, err := b.NewPages(backend.PageSpec{Pages: len(stored), PageSize: size, Format: format, Planes: []int{latent + rope}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,8 +101,25 @@ func TestRowsOfAnyStepAttendAlike(t *testing.T) {
 			fill = append(fill, queries[r*heads*(nope+rope):][:heads*(nope+rope)]...)
 		}
 		b.Write(q, fill)
+		var sel backend.Selection
+		if selected {
+			if sel, err = b.NewSelection(len(all), size*perSequence); err != nil {
+				t.Fatal(err)
+			}
+			var lists [][]int32
+			for _, r := range rows {
+				list := []int32{}
+				for p := range all[r].pos + 1 {
+					if r > 0 {
+						list = append(list, p)
+					}
+				}
+				lists = append(lists, list)
+			}
+			b.WriteSelection(sel, lists)
+		}
 		if err := b.Start(backend.Program{&backend.MLAAttend{
-			Q: q, KVB: kvb, Heads: heads, Nope: nope, Rope: rope, V: vdim, Latent: latent, Scale: 0.2, Dst: dst,
+			Q: q, Sel: sel, KVB: kvb, Heads: heads, Nope: nope, Rope: rope, V: vdim, Latent: latent, Scale: 0.2, Dst: dst,
 		}}, s, pages); err != nil {
 			t.Fatal(err)
 		}
@@ -93,18 +132,24 @@ func TestRowsOfAnyStepAttendAlike(t *testing.T) {
 		return out
 	}
 
-	want := attend(1, 0, 1, 2, 3, 4, 5, 6, 7, 8)
+	want := attend(1, false, 0, 1, 2, 3, 4, 5, 6, 7, 8)
 	for _, threads := range []int{1, 3} {
 		for first := range 2 {
 			rows := []int{0, 1, 2, 3, 4, 5, 6, 7, 8}[first:][:8]
-			for i, y := range attend(threads, rows...) {
-				if !slices.Equal(y, want[rows[i]]) {
-					t.Errorf("%d threads, rows %v: row %v differs", threads, rows, all[rows[i]])
+			for _, selected := range []bool{false, true} {
+				for i, y := range attend(threads, selected, rows...) {
+					want := want[rows[i]]
+					if selected && rows[i] == 0 {
+						want = make([]float32, len(want))
+					}
+					if !slices.Equal(y, want) {
+						t.Errorf("%d threads, rows %v, by list: %v: row %v differs", threads, rows, selected, all[rows[i]])
+					}
 				}
 			}
 		}
 		for r := range all {
-			if y := attend(threads, r)[0]; !slices.Equal(y, want[r]) {
+			if y := attend(threads, false, r)[0]; !slices.Equal(y, want[r]) {
 				t.Errorf("%d threads: row %v alone differs", threads, all[r])
 			}
 		}

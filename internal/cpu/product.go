@@ -28,13 +28,11 @@ const (
 	// tileUnit is what the weight rows of a task are a multiple of: of whole groups
 	// of activations, where they are rounded for the next product, and so of panels.
 	tileUnit = kernel.Group
-	// maxTile bounds the weight rows of a task, and with them how long an abort
-	// waits.
-	maxTile = 64
-	// fewTile is maxTile for few lines. They are bound by memory, which is slow at the
-	// beginning of each piece: with pieces of 64 rows two cores read a fifth less.
-	fewTile = 256
-	// longTile bounds the longest pieces of a product.
+	// The most weight rows of a task, and with them how long an abort waits: for many
+	// lines; for few, which are bound by memory, and memory is slow at the beginning of
+	// a piece; and for the longest of the pieces of a product with few.
+	maxTile  = 64
+	fewTile  = 256
 	longTile = 1024
 )
 

@@ -77,8 +77,9 @@ func newRegion(b []byte, release func() error) *Region {
 }
 
 // Alloc maps n bytes of zeroed, writable memory. Pages are taken from the system
-// when they are first touched; on Linux large regions ask for large ones, see
-// [AllocHuge]. Alloc(0) is an empty region.
+// when they are first touched; on Linux regions of 8 MiB and more ask for pages of 2
+// MiB, see [AllocHuge], so that memory is taken in such steps. Alloc(0) is an empty
+// region.
 func Alloc(n int) (*Region, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrSize, n)

@@ -111,6 +111,7 @@ func bookkeeping() (time.Duration, error) {
 		return 0, err
 	}
 	var spent time.Duration
+	var memory kvcache.StepMemory
 	ids := make([]int32, prompt)
 	for round := range int32(rounds) {
 		ids[0] = round
@@ -118,12 +119,12 @@ func bookkeeping() (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := step(p, l, 0, ids); err != nil {
+		if err := step(p, &memory, l, 0, ids); err != nil {
 			return 0, err
 		}
 		start := time.Now()
 		for i := range output - 1 {
-			if err := step(p, l, prompt+i, []int32{7}); err != nil {
+			if err := step(p, &memory, l, prompt+i, []int32{7}); err != nil {
 				return 0, err
 			}
 		}
@@ -133,8 +134,8 @@ func bookkeeping() (time.Duration, error) {
 	return spent / (rounds * (output - 1)), nil
 }
 
-func step(p *kvcache.Pool, l *kvcache.Lease, at int, tokens []int32) error {
-	st, err := p.Begin([]kvcache.Entry{{Lease: l, At: at, Tokens: tokens}})
+func step(p *kvcache.Pool, m *kvcache.StepMemory, l *kvcache.Lease, at int, tokens []int32) error {
+	st, err := p.BeginIn(m, []kvcache.Entry{{Lease: l, At: at, Tokens: tokens}})
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (p *products) kvb(f format, op backend.MLAAttend) (programs []backend.Progr
 	for layer := range mlaLayers {
 		v.Data = p.mem.Bytes()[layer*2*rows*mlaLatent:][:2*rows*mlaLatent]
 		if f.packed == cpu.AsStored {
-			bytes = mlaHeads * mlaLatent * (4*mlaNope + 2*mlaV) // W_uk is kept as f32
+			bytes = 2 * rows * mlaLatent
 			op.KVB, err = p.b.LoadKVB(v, mlaHeads, mlaNope, mlaV)
 		} else {
 			bytes = cpu.PackedKVBSize(mlaHeads, mlaNope, mlaV, mlaLatent)

@@ -61,8 +61,6 @@ func TestCostOfOneToken(t *testing.T) {
 			continue
 		case e.Routed:
 			bytes, elements = bytes*float64(c.TopK)/float64(c.Experts), elements*float64(c.TopK)/float64(c.Experts)
-		case e.Shape[1] == c.KVLoraRank && e.Shape[0] == c.Heads*(c.QKNope+c.VDim): // kv_b: one half is kept in f32
-			bytes += float64(2 * c.Heads * c.QKNope * c.KVLoraRank)
 		}
 		want += bytes
 		products += elements

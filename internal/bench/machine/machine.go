@@ -93,5 +93,6 @@ func repeat(f func()) float64 {
 // Median sorts times and returns the middle one.
 func Median(times []float64) float64 {
 	slices.Sort(times)
-	return times[len(times)/2]
+	n := len(times)
+	return (times[(n-1)/2] + times[n/2]) / 2
 }

@@ -76,7 +76,8 @@ func (b *Backend) LoadWeight(v backend.View) (backend.Weight, error) {
 	return w, err
 }
 
-// LoadKVB implements backend.Backend. As stored, the transposed half is kept in f32.
+// LoadKVB implements backend.Backend. As stored, the transposed half is kept in f32
+// unless kv_b is BF16.
 func (b *Backend) LoadKVB(v backend.View, heads, nope, vdim int) (backend.Weight, error) {
 	if b.packed(v.Name) != cpu.AsStored {
 		return b.loadPackedKVB(v, heads, nope, vdim)
@@ -85,7 +86,11 @@ func (b *Backend) LoadKVB(v backend.View, heads, nope, vdim int) (backend.Weight
 		return 0, err
 	}
 	w, err := b.Backend.LoadKVB(v, heads, nope, vdim)
-	b.weights[w] = Weight{v.Rows, v.Cols, heads * v.Cols * (4*nope + vdim*v.DType.Size())}
+	transposed := 4
+	if v.DType == backend.BF16 {
+		transposed = 2
+	}
+	b.weights[w] = Weight{v.Rows, v.Cols, heads * v.Cols * (transposed*nope + vdim*v.DType.Size())}
 	return w, err
 }
 

@@ -10,9 +10,13 @@ func Dots(out []float32, outStride int, q []float32, qStride, lines int, keys []
 		dots(out, outStride, q, qStride, lines, keys, stride, n, width)
 		return
 	}
+	// While a group of keys meets the lines, three at a time, the next group is fetched:
+	// as many bytes for each vector of a line as bring all of it by the end. Where keys
+	// do not follow each other there is no telling where it is.
 	ahead := 0
 	if threes := lines / 3; threes > 0 && stride == width {
-		ahead = min(64, 4*Rows*Lanes/threes+1)
+		const line, vectors = 64, 4 * Rows * Lanes // bytes of a cache line; of four keys a vector
+		ahead = min(line, vectors/threes+1)
 	}
 	for j := 0; j < n; j += Rows {
 		_, _, _ = out[(lines-1)*outStride+j+Rows-1], q[(lines-1)*qStride+width-1], keys[(j+Rows-1)*stride+width-1]
