@@ -5,8 +5,8 @@
 //
 //	go run ./internal/bench/loading -dir DIR
 //
-// writes two layers of GLM-4.7-Flash's shape with random weights to DIR (3.9 GB),
-// unless it is there. Linux only: elsewhere nothing drops files from memory. RESULT.md
+// writes a checkpoint of GLM-4.7-Flash's shape with random weights to DIR, unless one is
+// there: the dense layer and two sparse ones (3.9 GB) or as many as -layers says. Linux only: elsewhere nothing drops files from memory. RESULT.md
 // has a run.
 package main
 
@@ -29,6 +29,7 @@ import (
 
 func main() {
 	dir := flag.String("dir", "", "where the checkpoint is, or is to be written (3.9 GB), and the cache (1.3 GB)")
+	layers := flag.Int("layers", 3, "layers of the checkpoint, 1.3 GB each")
 	runs := flag.Int("runs", 3, "runs; medians are printed")
 	readers := flag.Int("readers", 2, "goroutines of the loop that only reads")
 	int8s := flag.Bool("int8", false, "convert to int8 instead of int4")
@@ -41,7 +42,7 @@ func main() {
 	if *int8s {
 		w = glm.Int8
 	}
-	if err := run(*dir, w, *runs, *readers); err != nil {
+	if err := run(*dir, w, *layers, *runs, *readers); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -54,10 +55,10 @@ type figures struct {
 
 func median(x []float64) float64 { return slices.Sorted(slices.Values(x))[len(x)/2] }
 
-func run(dir string, w glm.Weights, runs, readers int) error {
+func run(dir string, w glm.Weights, layers, runs, readers int) error {
 	model, cache := filepath.Join(dir, "model"), filepath.Join(dir, "cache")
 	if _, err := os.Stat(filepath.Join(model, "config.json")); err != nil {
-		if err := write(model); err != nil {
+		if err := write(model, layers); err != nil {
 			return err
 		}
 	}

@@ -14,8 +14,8 @@ import (
 
 // write makes the checkpoint, config.json last, so that half a one is made again.
 // Its bytes are random: a disk that compresses gains nothing.
-func write(dir string) error {
-	config := synthetic.Flash(3, 1, 154880)
+func write(dir string, layers int) error {
+	config := synthetic.Flash(layers, 1, 154880)
 	c, err := checkpoint.ParseConfig([]byte(config))
 	if err != nil {
 		return err
