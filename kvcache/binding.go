@@ -16,9 +16,9 @@ func (s Step) Check(up Arrays) error {
 	p := s.m.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := s.memory()
-	if m == nil || !p.core.flies(m.epoch) {
-		return p.flaw(nil, unknownStep(s.Epoch()))
+	m, err := s.inFlight()
+	if err != nil {
+		return err
 	}
 	return p.flaw(nil, m.check(up))
 }

@@ -83,8 +83,8 @@ type Result struct {
 // returns the snapshot to upload. Entries that cannot run are in Refused, the
 // others run without them. A request is in at most one step at a time.
 //
-// Begin may scrub pages itself when too few are ready.
-// A pool that closes has [ErrPoolClosed].
+// Begin may scrub pages itself when too few are ready. The error is [ErrPoolClosed]
+// once the pool closes.
 func (p *Pool) Begin(entries []Entry) (Step, error) { return p.BeginIn(new(StepMemory), entries) }
 
 // BeginIn is [Pool.Begin] in memory that was used before, so that a scheduler's turn
@@ -153,6 +153,15 @@ func (s Step) memory() *StepMemory {
 		return nil
 	}
 	return s.m
+}
+
+// inFlight is memory for a step that has not ended. The pool is locked.
+func (s Step) inFlight() (*StepMemory, error) {
+	p, m := s.m.pool, s.memory()
+	if m == nil || !p.core.flies(m.epoch) {
+		return nil, p.flaw(nil, unknownStep(s.Epoch()))
+	}
+	return m, nil
 }
 
 // zeros returns n zeros, in the memory of list if that is large enough.
@@ -302,9 +311,9 @@ func (s Step) Complete(results []Result) []error {
 	p := s.m.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	m := s.memory()
-	if m == nil || !p.core.flies(m.epoch) {
-		return slices.Repeat([]error{p.flaw(nil, unknownStep(s.Epoch()))}, len(results))
+	m, err := s.inFlight()
+	if err != nil {
+		return slices.Repeat([]error{err}, len(results))
 	}
 	m.arrivals = m.arrivals[:0]
 	for _, r := range results {

@@ -26,8 +26,8 @@ func (p *parts) size(heads, width int) {
 
 func (p *parts) head(i int) []float32 { return p.out[i*p.width : (i+1)*p.width] }
 
-// divide writes the output of head i over n keys.
-func (p *parts) divide(out []float32, i, n int) {
+// normalise writes the output of head i over n keys: its values by its sum.
+func (p *parts) normalise(out []float32, i, n int) {
 	if n == 0 {
 		clear(out)
 		return
@@ -103,7 +103,7 @@ func (b *Backend) attend(k *worker, r int32, list keyList, h heads) {
 	}
 	for i := range n {
 		at := (h.first + i) * h.outStride
-		total.divide(h.out[at:at+h.outWidth], i, list.n)
+		total.normalise(h.out[at:at+h.outWidth], i, list.n)
 	}
 }
 

@@ -137,6 +137,6 @@ func (p *foldPhase) task(_ *worker, task int) {
 		}
 		return
 	}
-	total.divide(out, 0, r.list.n)
+	total.normalise(out, 0, r.list.n)
 	p.round(i, h)
 }

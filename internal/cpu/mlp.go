@@ -40,13 +40,13 @@ func (b *Backend) runFFN(blocks []ffn, out mat, clamp float32, add bool) {
 		hidden.data = raw
 	}
 
-	each := lines / len(blocks)
+	average := lines / len(blocks)
 	gate := &b.phases.gate
-	*gate = gatePhase{b.divide(blocks, inner, each), hidden, codes, clamp}
+	*gate = gatePhase{b.divide(blocks, inner, average), hidden, codes, clamp}
 	b.pool.run(gate.tasks(), gate)
 
 	down := &b.phases.down
-	*down = downPhase{b.divide(blocks, width, each), hidden, codes, out, add}
+	*down = downPhase{b.divide(blocks, width, average), hidden, codes, out, add}
 	b.pool.run(down.tasks(), down)
 }
 

@@ -6,8 +6,8 @@
 //	go run ./internal/bench/loading -dir DIR
 //
 // writes a checkpoint of GLM-4.7-Flash's shape with random weights to DIR, unless one is
-// there: the dense layer and two sparse ones (3.9 GB) or as many as -layers says. Linux only: elsewhere nothing drops files from memory. RESULT.md
-// has a run.
+// there: the dense layer and two sparse ones (3.9 GB), or as many layers as -layers
+// says. Linux only: elsewhere nothing drops files from memory. RESULT.md has runs.
 package main
 
 import (
@@ -24,11 +24,12 @@ import (
 	"time"
 
 	"github.com/cofferdam-ml/cofferdam/glm"
+	"github.com/cofferdam-ml/cofferdam/internal/bench/machine"
 	"github.com/cofferdam-ml/cofferdam/internal/offheap"
 )
 
 func main() {
-	dir := flag.String("dir", "", "where the checkpoint is, or is to be written (3.9 GB), and the cache (1.3 GB)")
+	dir := flag.String("dir", "", "where the checkpoint is, or is to be written, and the cache, a third as large")
 	layers := flag.Int("layers", 3, "layers of the checkpoint, 1.3 GB each")
 	runs := flag.Int("runs", 3, "runs; medians are printed")
 	readers := flag.Int("readers", 2, "goroutines of the loop that only reads")
@@ -53,7 +54,7 @@ type figures struct {
 	peak               int64 // most resident memory, mapped files included
 }
 
-func median(x []float64) float64 { return slices.Sorted(slices.Values(x))[len(x)/2] }
+func median(x []float64) float64 { return machine.Median(slices.Clone(x)) }
 
 func run(dir string, w glm.Weights, layers, runs, readers int) error {
 	model, cache := filepath.Join(dir, "model"), filepath.Join(dir, "cache")
